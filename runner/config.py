@@ -1,0 +1,195 @@
+"""Typed, checked, frozen: what a run is, once the words have been composed.
+
+Core: standard library only. `typed` turns a plain mapping into a frozen dataclass and refuses
+unknown keys, missing keys, wrong types and values out of range, each by name. It serves the groups
+below and every scenario alike, so a scenario's own annotations are its checks:
+
+    size: Count                                a whole number from 1
+    gradient: Literal["none", "tape"]          one of these
+    swap_memory: bool
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from runner.errors import BadInput, nearest
+from runner.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bounds of a number, both included."""
+
+    low: float
+    high: float
+
+
+_MOST = 2**31 - 1
+Count = Annotated[int, Range(1, _MOST)]
+NonNegative = Annotated[int, Range(0, _MOST)]
+Seconds = Annotated[float, Range(1e-3, 1e7)]
+
+DeviceKind = Literal["auto", "cpu", "gpu"]
+TrackingKind = Literal["local", "server", "none"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where it runs, and the hard limits it runs under."""
+
+    kind: DeviceKind
+    index: NonNegative
+    memory_limit_mb: Count | None
+    intra_op_threads: Count | None
+    inter_op_threads: Count | None
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How much evidence is gathered. A trial steps until `steps`, or `max_seconds` of them, but
+    never fewer than `min_steps`."""
+
+    name: str
+    timing_processes: Count
+    memory_processes: Count
+    warmup_steps: NonNegative
+    steps: Count
+    min_steps: Count
+    max_seconds: Seconds
+    memory_steps: Count
+    timeout_seconds: Seconds
+    host_limit_mb: Count | None
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """Where records are shown: an embedded store, a server, or nowhere."""
+
+    kind: TrackingKind
+    uri: str | None
+    experiment: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One cell, whole: what to run, how, where, and how well to measure it."""
+
+    scenario_name: str
+    scenario: Scenario
+    execution: str
+    device: Device
+    measure: Measure
+    tracking: Tracking
+    batch_size: int
+    seed: int
+    supported: bool = True
+    """False where scenario, execution and device don't go together: a record, not a measurement."""
+    unsupported_reason: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        return plain(self.scenario)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """Everything that decides the measurement, as the record keeps it."""
+        target = type(self.scenario)
+        return {
+            "scenario": self.scenario_name,
+            "target": f"{target.__module__}.{target.__qualname__}",
+            "parameters": self.parameters,
+            "execution": self.execution,
+            "device": plain(self.device),
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "measure": plain(self.measure),
+        }
+
+    @property
+    def cell(self) -> str:
+        """The same for the same measurement, wherever and whenever it is asked for."""
+        canonical = json.dumps(self.spec, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def plain(instance: Any) -> dict[str, Any]:
+    return dataclasses.asdict(instance)
+
+
+def typed(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """`kind(**values)` with every value checked; `where` is what the user would have to type."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = {field.name: hints[field.name] for field in dataclasses.fields(typing.cast(Any, kind))}
+    prefix = f"{where}." if where else ""
+    for name in values:
+        if name not in fields:
+            raise BadInput(f"{prefix}{name}: there is no such field.", nearest(str(name), fields))
+    missing = [name for name in fields if name not in values]
+    if missing:
+        raise BadInput(
+            f"{prefix}{missing[0]}: has no value.",
+            f"Say {prefix}{missing[0]}=VALUE, or give it a default in the YAML file.",
+        )
+    checked = {name: _checked(hints[name], values[name], prefix + name) for name in fields}
+    try:
+        return kind(**checked)
+    except ValueError as error:
+        raise BadInput(f"{where or kind.__name__}: {error}", "Change one of them.") from error
+
+
+def _checked(hint: Any, value: Any, where: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin is Annotated:
+        inner, *bounds = typing.get_args(hint)
+        number = _checked(inner, value, where)
+        for bound in bounds:
+            if isinstance(bound, Range) and not bound.low <= number <= bound.high:
+                raise BadInput(
+                    f"{where}: {value} is out of range.",
+                    f"Give a number from {bound.low:,} to {bound.high:,}.",
+                )
+        return number
+    if origin is Literal:
+        choices = typing.get_args(hint)
+        if value in choices and not isinstance(value, bool):
+            return value
+        raise BadInput(f"{where}: {value!r} is no choice.", nearest(str(value), map(str, choices)))
+    if origin in (typing.Union, types.UnionType):
+        options = [option for option in typing.get_args(hint) if option is not type(None)]
+        return None if value is None else _checked(options[0], value, where)
+    if origin in (dict, Mapping):
+        if not isinstance(value, Mapping):
+            raise BadInput(f"{where}: {value!r} is no mapping.", f"Write {where}={{key: value}}.")
+        return dict(value)
+    return _plain_value(hint, value, where)
+
+
+def _plain_value(hint: Any, value: Any, where: str) -> Any:
+    if hint is int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise BadInput(f"{where}: {value!r} is no whole number.", f"Write {where}=32.")
+    if hint is float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+        raise BadInput(f"{where}: {value!r} is no finite number.", f"Write {where}=1.5.")
+    if hint is bool:
+        if isinstance(value, bool):
+            return value
+        raise BadInput(f"{where}: {value!r} is neither true nor false.", f"Write {where}=true.")
+    if hint is str:
+        if isinstance(value, str):
+            return value
+        raise BadInput(f"{where}: {value!r} is no text.", f"Write {where}=TEXT.")
+    raise TypeError(f"{where}: a field can't be declared as {hint!r}")

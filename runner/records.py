@@ -1,0 +1,182 @@
+"""What is kept of a run, and how failure looks in it. JSON with a version.
+
+Core: standard library only. `record.json` is the truth: the tracking store, tables, plots and
+verdicts are views that can be made again from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from runner.errors import BadInput
+
+SCHEMA = 1
+RECORD_FILE = "record.json"
+TRIALS_FILE = "trials.jsonl"
+
+
+class Status(StrEnum):
+    COMPLETED = "completed"
+    FAILED = "failed"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMED_OUT = "timed_out"
+    KILLED = "killed"
+    UNSUPPORTED = "unsupported"
+    INTERRUPTED = "interrupted"
+
+
+class Phase(StrEnum):
+    """What a trial goes through, in this order."""
+
+    BUILD = "build"
+    FIRST_CALL = "first_call"
+    STEPS = "steps"
+    RELEASE = "release"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a trial, or a run, ended; where, and why, unless it completed."""
+
+    status: Status
+    phase: str | None = None
+    reason: str | None = None
+
+    @property
+    def completed(self) -> bool:
+        return self.status is Status.COMPLETED
+
+
+COMPLETED = Outcome(Status.COMPLETED)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One child process: what it was for, how it ended, and its raw samples.
+
+    `phases` maps a phase to its figures (`seconds`, or bytes); `steps` maps a figure to its series,
+    one value a steady step; `facts` holds what is known once (traces, allocator peak, devices).
+    """
+
+    kind: str
+    index: int
+    outcome: Outcome
+    phases: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    steps: dict[str, list[float]] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    allocations: dict[str, Any] | None = None
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Trial:
+        return Trial(**{**data, "outcome": _outcome(data["outcome"])})
+
+
+@dataclass(frozen=True)
+class Record:
+    """A whole run, as `record.json` holds it."""
+
+    id: str
+    cell: str
+    started_at: str
+    spec: dict[str, Any]
+    outcome: Outcome
+    metrics: dict[str, float | None]
+    unavailable: dict[str, str]
+    intervals: dict[str, tuple[float, float]]
+    trials: tuple[Trial, ...]
+    allocations: dict[str, Any] | None
+    environment: dict[str, Any]
+    fingerprint: str
+    sweep: dict[str, Any] | None = None
+    schema: int = SCHEMA
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Record:
+        values = dict(data)
+        values["outcome"] = _outcome(data["outcome"])
+        values["trials"] = tuple(Trial.from_json(trial) for trial in data["trials"])
+        values["intervals"] = {name: (low, high) for name, (low, high) in data["intervals"].items()}
+        return Record(**values)
+
+
+def to_json(value: Record | Trial) -> dict[str, Any]:
+    return dataclasses.asdict(value)
+
+
+def _outcome(data: dict[str, Any]) -> Outcome:
+    return Outcome(Status(data["status"]), data["phase"], data["reason"])
+
+
+def write(record: Record, folder: Path) -> Path:
+    """Write `record.json` whole or not at all: under another name, synced, then renamed."""
+    path = folder / RECORD_FILE
+    scratch = folder / f".{RECORD_FILE}.{os.getpid()}"
+    with scratch.open("w") as file:
+        json.dump({"schema": record.schema, **to_json(record)}, file, allow_nan=False, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    scratch.replace(path)
+    return path
+
+
+def read(path: Path) -> Record:
+    """The record in a run's folder, or in the file itself."""
+    file = path / RECORD_FILE if path.is_dir() else path
+    try:
+        data = json.loads(file.read_text())
+        if data["schema"] != SCHEMA:
+            raise BadInput(
+                f"{file}: written by another version (schema {data['schema']}, not {SCHEMA}).",
+                "Read it with the version of the runner that wrote it.",
+            )
+        return Record.from_json(data)
+    except OSError as error:
+        raise BadInput(
+            f"{file}: can't be read ({error.strerror}).", "Name a run's folder."
+        ) from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(
+            f"{file}: is no record ({error}).", "Name a run's or a sweep's folder."
+        ) from None
+
+
+def find(path: Path) -> list[Path]:
+    """The folders with a record at or below `path`: one for a run, one a cell for a sweep."""
+    if path.is_file():
+        return [path.parent]
+    folders = sorted((file.parent for file in path.rglob(RECORD_FILE)), key=_natural)
+    if not folders:
+        raise BadInput(f"{path}: holds no {RECORD_FILE}.", "Name a run's or a sweep's folder.")
+    return folders
+
+
+def _natural(folder: Path) -> tuple[str, int, str]:
+    """Cells in the order of their numbers: 2 before 10."""
+    number = int(folder.name) if folder.name.isdigit() else -1
+    return str(folder.parent), number, folder.name
+
+
+def append_trial(trial: Trial, folder: Path) -> None:
+    """Add one line to `trials.jsonl`, on the disk when this returns."""
+    with (folder / TRIALS_FILE).open("a") as file:
+        file.write(json.dumps(to_json(trial), allow_nan=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_trials(folder: Path) -> Iterator[Trial]:
+    """The trials that were finished; a last line cut short by a kill is none."""
+    path = folder / TRIALS_FILE
+    if not path.exists():
+        return
+    with path.open() as file:
+        for line in file:
+            if line.endswith("\n"):
+                yield Trial.from_json(json.loads(line))

@@ -1,0 +1,64 @@
+"""What a scenario is: the protocol between `scenarios/` and the worker that runs them.
+
+A scenario is a frozen dataclass whose fields are the keys of its YAML file (there, not here, are
+the defaults). `build` runs once in the child and returns the step; the phase loop calls the step
+again and again. TensorFlow is imported inside `build`, because the parent imports the module too,
+to check the parameters, and must not load TensorFlow for that.
+
+    @dataclass(frozen=True)
+    class Doubling:
+        '''Adds a tensor to itself. How much does one addition take?'''
+
+        executions: ClassVar[Executions] = ("eager", "graph")
+        size: Count
+
+        def build(self, bench: Bench) -> Step:
+            import tensorflow as tf
+
+            tensor = tf.ones([self.size])
+
+            @bench.compile
+            def double(tensor):
+                return tensor + tensor
+
+            return lambda: double(tensor)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+Step = Callable[[], object]
+"""One step of the steady state. What it returns is synchronised, then dropped."""
+
+Executions = tuple[str, ...]
+"""The executions that a scenario supports, its natural one first."""
+
+
+class Bench(Protocol):
+    """What the worker offers to a scenario that builds its step."""
+
+    @property
+    def batch_size(self) -> int: ...
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def execution(self) -> str: ...
+
+    def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
+        """`function` as the chosen execution runs it: itself, a `tf.function`, or one under XLA."""
+        ...
+
+
+class Scenario(Protocol):
+    """A frozen dataclass with this shape; no base class, no registry."""
+
+    @property
+    def executions(self) -> Executions: ...
+
+    def build(self, bench: Bench) -> Step: ...
