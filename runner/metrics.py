@@ -1,4 +1,4 @@
-"""The metrics: names, units, meanings. MLflow, the report, `--help` and the README are made from it.
+"""The metrics: names, units, meanings. MLflow, the report and the README are made from it.
 
 Core: standard library only. A metric's name carries its unit; how a person reads it is decided by
 `Metric.unit` in `readable`, nowhere else.

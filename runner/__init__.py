@@ -1,0 +1,1 @@
+"""A declarative experiment runner that measures what TensorFlow does with memory."""
