@@ -165,18 +165,26 @@ def _natural(folder: Path) -> tuple[str, int, str]:
 
 def append_trial(trial: Trial, folder: Path) -> None:
     """Add one line to `trials.jsonl`, on the disk when this returns."""
-    with (folder / TRIALS_FILE).open("a") as file:
-        file.write(json.dumps(to_json(trial), allow_nan=False) + "\n")
+    line = json.dumps(to_json(trial), allow_nan=False)
+    with (folder / TRIALS_FILE).open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":  # a kill cut the last line short: end it
+                file.write(b"\n")
+        file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
 def read_trials(folder: Path) -> Iterator[Trial]:
-    """The trials that were finished; a last line cut short by a kill is none."""
+    """The trials that were finished; a line that a kill cut short is none."""
     path = folder / TRIALS_FILE
     if not path.exists():
         return
     with path.open() as file:
         for line in file:
-            if line.endswith("\n"):
-                yield Trial.from_json(json.loads(line))
+            try:
+                data = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            yield Trial.from_json(data)

@@ -1,0 +1,557 @@
+"""Two cells side by side: the ratio of a metric, its interval, and a verdict. A view of records.
+
+Core: standard library and NumPy. A difference is `better` or `worse` where its whole interval lies
+beyond what counts as the same, `same` where it lies within, `unclear` where it straddles the bound,
+and then the number of processes that would settle it is worked out. What counts as the same:
+
+- Times: a ratio within the noise threshold, 5 % unless said otherwise, to either side. The ratio's
+  error comes from a hierarchical bootstrap: processes are drawn, then steps within each, and the
+  median of medians is taken. From 3 or 7 processes a bootstrap knows the spread but not the tails,
+  so the interval is Student's: ratio · exp(± t · error), on Welch's degrees of freedom.
+- Host memory: a difference of 1 MB, or of the threshold if that is more. It is not deterministic,
+  so it has an interval over processes as in `estimate`.
+- Tensor memory: 1 kB or 0.5 %, whichever is more. It is read exactly and mostly repeats to the
+  byte, and then the interval is a point. Where memory trials of one cell differ (TensorFlow's own
+  concurrency), it is treated as host memory is.
+- Counts: nothing but the same number.
+
+Rows are many, and chance gets its try in each: the intervals of the rows that have an error hold
+*together* with 95 % (Bonferroni: each at 1 - 0.05 / rows). That is stricter than Holm's or
+Benjamini and Hochberg's way, and lets the interval and the verdict be one statement.
+
+Times compare only where everything in `environment.comparable` is equal, but for what the two
+cells are meant to differ in. Tensor memory, counts and host memory compare across machines and
+versions; host memory does not across allocators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from runner import estimate
+from runner.errors import BadInput
+from runner.metrics import METRICS, Metric, readable
+from runner.records import Record, Status
+from runner.selection import Pair, differing, short, word
+
+THRESHOLD = 0.05
+DEFAULT_METRICS = (
+    "tensor_peak_bytes",
+    "tensor_growth_bytes_per_step",
+    "host_peak_bytes",
+    "step_seconds",
+)
+OUTCOME = "outcome"
+"""The row of two cells of which at least one did not complete names this instead of a metric."""
+
+_RESAMPLES = 4000
+_MOST_PROCESSES = 200
+_POWER = 0.8416  # standard errors beyond the bound that make a settled verdict 80 % likely
+
+
+class Verdict(StrEnum):
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    UNCLEAR = "unclear"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of a pair."""
+
+    pair: Pair
+    metric: str
+    baseline: float | None
+    candidate: float | None
+    verdict: Verdict
+    ratio: float | None = None
+    """Candidate over baseline; None where the baseline is 0 and the candidate is not."""
+    interval: tuple[float, float] | None = None
+    same_within: str = ""
+    more_processes: int | None = None
+    """What each of the two cells would need on top, where the verdict is `unclear`."""
+    reason: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """The verdict as a person reads it."""
+        return f"{self.verdict}: {self.reason}" if self.reason else str(self.verdict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    rows: tuple[Row, ...]
+    tested: int
+    """Rows with an error, among which the 5 % are shared out."""
+
+    @property
+    def found_worse(self) -> bool:
+        return any(row.verdict is Verdict.WORSE for row in self.rows)
+
+
+# Judging.
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One cell's evidence on a metric, on the scale of the effect."""
+
+    center: float
+    error: float | None
+    """None where one process can't tell."""
+    processes: int
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """Candidate minus baseline, on a scale where `bound` to either side of 0 is the same."""
+
+    baseline: _Side
+    candidate: _Side
+    bound: float
+    to_ratio: Callable[[float], float] | None
+    """None where the baseline is 0 or less, so that nothing is a ratio to it."""
+    same_within: str
+
+    @property
+    def value(self) -> float:
+        return self.candidate.center - self.baseline.center
+
+    @property
+    def exact(self) -> bool:
+        return self.baseline.error == 0 and self.candidate.error == 0
+
+    def half_width(self, confidence: float, more: int = 0, power: float = 0.0) -> float:
+        """Of the interval, as it would be with `more` processes of either cell."""
+        if self.exact:
+            return 0.0
+        variance = degrees = 0.0
+        for side in (self.baseline, self.candidate):
+            if side.error is None or side.processes + more < 2:
+                return math.inf
+            count = side.processes + more
+            share = side.error**2 * side.processes / count
+            variance += share
+            degrees += share**2 / (count - 1)
+        t = estimate.student(variance**2 / degrees, confidence)
+        return (t + power) * math.sqrt(variance)
+
+
+def compare(
+    pairs: Sequence[Pair],
+    metrics: Sequence[str] | None = None,
+    threshold: float = THRESHOLD,
+) -> Comparison:
+    """A row for every metric of every pair. `metrics`: the four that decide, unless named."""
+    found: list[tuple[Row, _Effect | None]] = []
+    for pair in pairs:
+        known = list(_rows(pair, metrics or DEFAULT_METRICS, threshold))
+        if not (pair.baseline.outcome.completed and pair.candidate.outcome.completed):
+            measured = [each for each in known if each[1] is not None]
+            known = [(_outcome_row(pair), None), *measured]
+        found += known
+    if not found:
+        names = ", ".join(metrics or DEFAULT_METRICS)
+        raise BadInput(f"--metric {names}: applies to none of the cells.", "Name another metric.")
+    tested = sum(1 for _, effect in found if effect and not effect.exact)
+    confidence = 1 - 0.05 / max(1, tested)
+    rows = [row if effect is None else _judged(row, effect, confidence) for row, effect in found]
+    return Comparison(tuple(rows), tested)
+
+
+def _rows(
+    pair: Pair, metrics: Sequence[str], threshold: float
+) -> Iterable[tuple[Row, _Effect | None]]:
+    """Each metric that applies to one of the two: its row, and the effect if it can be judged."""
+    for name in metrics:
+        sides = (pair.baseline, pair.candidate)
+        if all(name not in record.metrics for record in sides):
+            continue
+        metric = METRICS[name]
+        a, b = (record.metrics.get(name) for record in sides)
+        row = Row(pair, name, a, b, Verdict.NOT_COMPARABLE)
+        if a is None or b is None:
+            yield dataclasses.replace(row, reason=_unknown(pair, name)), None
+        elif reason := _incomparable(pair, metric):
+            ratio = None if metric.is_time else _ratio(a, b)
+            yield dataclasses.replace(row, ratio=ratio, reason=reason), None
+        else:
+            effect = _time_effect if metric.is_time else _amount_effect
+            yield dataclasses.replace(row, ratio=_ratio(a, b)), effect(metric, *sides, threshold)
+
+
+def _ratio(baseline: float, candidate: float) -> float | None:
+    if baseline == candidate:
+        return 1.0
+    return candidate / baseline if baseline else None
+
+
+def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
+    half = effect.half_width(confidence)
+    low, high = effect.value - half, effect.value + half
+    interval, more, reason = None, None, ""
+    if row.ratio is not None and half == 0:
+        interval = (row.ratio, row.ratio)
+    elif row.ratio is not None and math.isfinite(half) and effect.to_ratio:
+        ends = (effect.to_ratio(low), row.ratio, effect.to_ratio(high))
+        interval = (min(ends), max(ends))
+    if low > effect.bound or high < -effect.bound:
+        is_better = (high < 0) == METRICS[row.metric].smaller_is_better
+        verdict = Verdict.BETTER if is_better else Verdict.WORSE
+    elif -effect.bound <= low and high <= effect.bound:
+        verdict = Verdict.SAME
+    else:
+        verdict = Verdict.UNCLEAR
+        more = _more_processes(effect, confidence)
+        reason = f"{more} more processes would settle it"
+        if more is None:
+            reason = f"{_MOST_PROCESSES} more processes would not settle it, so close to the bound"
+    return dataclasses.replace(
+        row,
+        verdict=verdict,
+        interval=interval,
+        same_within=effect.same_within,
+        more_processes=more,
+        reason=reason,
+    )
+
+
+def _more_processes(effect: _Effect, confidence: float) -> int | None:
+    """The fewest that, each cell given as many, settle it four times in five, if the effect and
+    the errors are what they seem now."""
+    if effect.baseline.error is None or effect.candidate.error is None:
+        # One process says nothing of its spread: three are the fewest that do.
+        return max(1, 3 - min(effect.baseline.processes, effect.candidate.processes))
+    distance = abs(abs(effect.value) - effect.bound)
+    for more in range(1, _MOST_PROCESSES + 1):
+        if effect.half_width(confidence, more, _POWER) <= distance:
+            return more
+    return None
+
+
+def _time_effect(metric: Metric, baseline: Record, candidate: Record, threshold: float) -> _Effect:
+    """On the logarithm of the ratio."""
+    a, b = _time_side(metric, baseline), _time_side(metric, candidate)
+    return _Effect(a, b, math.log1p(threshold), math.exp, f"{threshold * 100:.3g} %")
+
+
+def _amount_effect(
+    metric: Metric, baseline: Record, candidate: Record, threshold: float
+) -> _Effect:
+    """On the difference in bytes, or in number: ratios know nothing to say of zeros."""
+    a, b = _amount_side(metric, baseline), _amount_side(metric, candidate)
+    absolute, relative = _tolerance(metric, threshold)
+    bound = max(absolute, relative * abs(a.center))
+    parts = [readable(metric.name, absolute)] if absolute else []
+    parts += [f"{relative * 100:.3g} %"] if relative else []
+
+    def to_ratio(difference: float) -> float:
+        return max(0.0, 1 + difference / a.center)
+
+    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, " or ".join(parts) or "nothing")
+
+
+def _tolerance(metric: Metric, threshold: float) -> tuple[float, float]:
+    """What counts as the same: an absolute amount, and a share of the baseline."""
+    if not metric.is_memory:
+        return 0.0, 0.0
+    per_step = metric.unit == "bytes/step"
+    if metric.source == "timing":
+        return (4096.0 if per_step else 1e6), threshold
+    if metric.name == "allocator_peak_bytes":
+        return 64e3, threshold  # its rounding depends on where a chunk came to lie
+    return (0.0 if per_step else 1e3), 0.005
+
+
+def _time_side(metric: Metric, record: Record) -> _Side:
+    series = _steps(metric, record)
+    center = math.log(record.metrics[metric.name] or math.nan)
+    if len(series) < 2:
+        return _Side(center, None, len(series))
+    return _Side(center, bootstrap_error(series), len(series))
+
+
+def _steps(metric: Metric, record: Record) -> list[list[float]]:
+    """A process each: its steps, or the one value that it has."""
+    if metric.name in ("step_seconds", "examples_per_second"):
+        trials = [trial for trial in record.trials if trial.outcome.completed]
+        series = [estimate.steady_seconds(trial) for trial in trials if trial.kind == "timing"]
+    else:
+        values = estimate.samples(record.trials, metric.name, record.spec)
+        series = [[value] for value in values]
+    positive = [[seconds for seconds in process if seconds > 0] for process in series]
+    return [process for process in positive if process]
+
+
+def bootstrap_error(processes: Sequence[Sequence[float]], seed: int = 0) -> float:
+    """Standard error of the logarithm of the median over processes of each one's median.
+
+    Processes are drawn with replacement, then steps within each drawn one. The median of m steps
+    drawn from m is the one at a rank that follows the Beta distribution, so it is drawn as such
+    (exact for odd m): a process costs one random number, however many steps it has.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    lengths = np.array([len(process) for process in processes])
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    ordered = np.log(np.concatenate([np.sort(process) for process in processes]))
+    drawn = random.integers(len(processes), size=(_RESAMPLES, len(processes)))
+    steps = lengths[drawn]
+    ranks = np.floor(random.beta((steps + 1) / 2, (steps + 1) / 2) * steps).astype(int)
+    medians = np.median(ordered[starts[drawn] + np.minimum(ranks, steps - 1)], axis=1)
+    return float(medians.std())
+
+
+def _amount_side(metric: Metric, record: Record) -> _Side:
+    values = estimate.samples(record.trials, metric.name, record.spec)
+    if not values:  # a record without its samples still has its figures
+        values = [record.metrics[metric.name] or 0.0]
+    center = statistics.median(values)
+    if len(values) >= 2:
+        return _Side(center, estimate.standard_error(values), len(values))
+    return _Side(center, None if metric.source == "timing" else 0.0, 1)
+
+
+# What can't be judged.
+
+
+def _outcome_row(pair: Pair) -> Row:
+    """Whether a cell completes is the first thing to compare."""
+    a, b = pair.baseline.outcome, pair.candidate.outcome
+    no_evidence = (Status.UNSUPPORTED, Status.INTERRUPTED)
+    verdict = Verdict.NOT_COMPARABLE
+    if a.status not in no_evidence and b.status not in no_evidence:
+        if a.completed:
+            verdict = Verdict.WORSE
+        elif b.completed:
+            verdict = Verdict.BETTER
+    reasons = [
+        f"{name}: {ended(record)}" for name, record in _named(pair) if not record.outcome.completed
+    ]
+    return Row(pair, OUTCOME, None, None, verdict, reason="; ".join(reasons))
+
+
+def _named(pair: Pair) -> tuple[tuple[str, Record], tuple[str, Record]]:
+    return (pair.baseline_name, pair.baseline), (pair.candidate_name, pair.candidate)
+
+
+def ended(record: Record) -> str:
+    """How a cell that did not complete came to its end, in a few words."""
+    outcome = record.outcome
+    where = f" in {outcome.phase}" if outcome.phase else ""
+    return f"{outcome.status.replace('_', ' ')}{where}"
+
+
+def _unknown(pair: Pair, name: str) -> str:
+    reasons = []
+    for who, record in _named(pair):
+        if name not in record.metrics:
+            reasons.append(f"{who}: does not apply")
+        elif record.metrics[name] is None:
+            reasons.append(f"{who}: {record.unavailable.get(name, 'unknown')}")
+    if len(reasons) == 2 and reasons[0].partition(": ")[2] == reasons[1].partition(": ")[2]:
+        return f"either: {reasons[0].partition(': ')[2]}"
+    return "; ".join(reasons)
+
+
+def _incomparable(pair: Pair, metric: Metric) -> str:
+    """Which parts of the fingerprint forbid this comparison."""
+    if metric.source != "timing" or pair.baseline.fingerprint == pair.candidate.fingerprint:
+        return ""
+    a, b = (record.environment.get("comparable", {}) for record in (pair.baseline, pair.candidate))
+    parts = [part for part in dict.fromkeys((*a, *b)) if a.get(part) != b.get(part)]
+    if metric.is_memory:
+        parts = [part for part in parts if part == "allocator"]
+    elif not parts:
+        return "their fingerprints differ, and the records don't say in what"
+    meant = {name.rpartition(".")[2] for name in differing(pair.baseline, pair.candidate)}
+    return "; ".join(
+        f"{part} differs, {_short(a.get(part))} against {_short(b.get(part))}"
+        for part in parts
+        if part not in meant
+    )
+
+
+def _short(value: Any) -> str:
+    text = word(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# What the one holds at its peak that the other does not.
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tensors of one op, shape and dtype, live at the peak of either cell."""
+
+    op: str
+    shape: str
+    dtype: str
+    baseline_count: int
+    baseline_bytes: int
+    candidate_count: int
+    candidate_bytes: int
+
+    @property
+    def difference(self) -> int:
+        return self.candidate_bytes - self.baseline_bytes
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Both peaks, group by group, the largest difference first. Groups sum to the totals."""
+
+    baseline_bytes: int
+    candidate_bytes: int
+    groups: tuple[Held, ...]
+
+    @property
+    def apart(self) -> tuple[Held, ...]:
+        return tuple(
+            group
+            for group in self.groups
+            if group.difference or group.baseline_count != group.candidate_count
+        )
+
+
+def peaks(pair: Pair) -> Peaks | str:
+    """What makes the difference between the peaks of a pair; or why that is not known."""
+    for name, record in _named(pair):
+        if record.allocations is None:
+            reason = record.unavailable.get(
+                "tensor_peak_bytes", "its allocations were not recorded"
+            )
+            return f"{name}: {reason}"
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    for offset, (_, record) in zip((0, 2), _named(pair), strict=True):
+        assert record.allocations is not None
+        for group in record.allocations["groups"]:
+            shape = group["shape"]
+            spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
+            found = sums.setdefault((group["op"], spelled, group["dtype"]), [0, 0, 0, 0])
+            found[offset] += group["count"]
+            found[offset + 1] += group["bytes"]
+    groups = [Held(*key, *figures) for key, figures in sums.items()]
+    groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
+    return Peaks(
+        sum(group.baseline_bytes for group in groups),
+        sum(group.candidate_bytes for group in groups),
+        tuple(groups),
+    )
+
+
+# In words.
+
+
+def sentence(comparison: Comparison) -> str:
+    """What a person should take away: the pair that memory, or else time, tells apart furthest."""
+    by_pair: dict[int, list[Row]] = {}
+    for row in comparison.rows:
+        by_pair.setdefault(id(row.pair), []).append(row)
+    whole = [rows for rows in by_pair.values() if rows[0].metric != OUTCOME]
+    rows = max(reversed(whole or list(by_pair.values())), key=_decisiveness)
+    pair = rows[0].pair
+    memory = next((row for row in rows if _is_memory(row)), None)
+    time = next((row for row in rows if _is_time(row)), None)
+    clauses = [_memory_clause(memory)] if memory else []
+    if rows[0].metric == OUTCOME:
+        clauses = [rows[0].reason]
+    elif time:
+        clauses.append(_time_clause(time, alone=not clauses))
+    elif not memory:
+        clauses.append(_any_clause(rows[0]))
+    if place := ", ".join(
+        value if name in ("scenario", "execution", "device") else f"{short(name)} {value}"
+        for name, value in pair.held.items()
+    ):
+        clauses[0] += f" at {place}"
+    missing = len(by_pair) - len(whole)
+    if whole and missing:
+        clauses.append(f"in {missing} of {len(by_pair)} pairs a cell did not complete")
+    return "; ".join(clauses)
+
+
+def _is_memory(row: Row) -> bool:
+    return row.metric != OUTCOME and METRICS[row.metric].is_memory
+
+
+def _is_time(row: Row) -> bool:
+    return row.metric != OUTCOME and METRICS[row.metric].is_time
+
+
+def _decisiveness(rows: Sequence[Row]) -> tuple[float, float]:
+    """How far apart the first memory row is found to be, then the first time row."""
+
+    def apart(row: Row | None) -> float:
+        if row is None or row.verdict not in (Verdict.BETTER, Verdict.WORSE):
+            return 0.0
+        return abs(math.log(row.ratio)) if row.ratio and row.ratio > 0 else math.inf
+
+    return (
+        apart(next(filter(_is_memory, rows), None)),
+        apart(next(filter(_is_time, rows), None)),
+    )
+
+
+_NOUN = {
+    "tensor_peak_bytes": "peak memory",
+    "host_peak_bytes": "peak host memory",
+    "tensor_step_peak_bytes": "memory in a step",
+    "step_seconds": "time",
+}
+
+
+def _noun(row: Row) -> str:
+    return _NOUN.get(row.metric, METRICS[row.metric].label)
+
+
+def _memory_clause(row: Row) -> str:
+    if row.metric not in _NOUN or not row.ratio:
+        return _any_clause(row)
+    one, other = row.pair.candidate_name, row.pair.baseline_name
+    if row.verdict is Verdict.SAME:
+        return f"{one} needs as much {_noun(row)} as {other}"
+    if row.verdict in (Verdict.BETTER, Verdict.WORSE):
+        return f"{one} needs {_amount(row.ratio)} {_noun(row)} than {other}"
+    return _any_clause(row)
+
+
+def _time_clause(row: Row, alone: bool) -> str:
+    """Of the pair that the clause before has named, unless it stands alone."""
+    if row.metric != "step_seconds" or not row.ratio or row.verdict is Verdict.NOT_COMPARABLE:
+        clause = _any_clause(row) if alone else f"{_noun(row)} is {row.explanation}"
+    elif row.verdict is Verdict.SAME:
+        clause = f"time is the same within {row.same_within}"
+    elif row.verdict is Verdict.UNCLEAR:
+        clause = f"time is {row.explanation}"
+    else:
+        clause = f"a step takes {_amount(row.ratio)} time"
+    if alone and "time" in clause and row.metric == "step_seconds":
+        return f"{row.pair.candidate_name} against {row.pair.baseline_name}: {clause}"
+    return clause
+
+
+def _any_clause(row: Row) -> str:
+    one, other = (readable(row.metric, value) for value in (row.candidate, row.baseline))
+    return (
+        f"{_noun(row)} of {row.pair.candidate_name} is {one}, of {row.pair.baseline_name} {other}: "
+        f"{row.explanation}"
+    )
+
+
+def _amount(ratio: float) -> str:
+    """`3.1 times less`, or `12 % more`."""
+    less = ratio < 1
+    times = 1 / ratio if less else ratio
+    if times >= 1.95:
+        return f"{times:,.1f} times {'less' if less else 'more'}"
+    return f"{abs(ratio - 1) * 100:.2g} % {'less' if less else 'more'}"

@@ -1,0 +1,346 @@
+"""From the words on the command line to typed, checked, frozen experiments. OmegaConf ends here.
+
+Hydra plans and nothing more: its sweeper and launcher call a task function for every cell, and that
+function only notes what it was given. Running them is `lifecycle`'s. (Under a launcher that
+distributes, the task function is called elsewhere, one process a cell, and runs its cell at once.)
+
+Hydra's, OmegaConf's and YAML's errors are translated here, all of them, and only here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from hydra._internal.utils import get_args_parser
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import (
+    ConfigCompositionException,
+    HydraException,
+    MissingConfigException,
+    OverrideParseException,
+)
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+import hydra
+from runner import places
+from runner.config import Count, Device, Experiment, Measure, NonNegative, Tracking, typed
+from runner.errors import BadInput, RunnerError, nearest
+from runner.scenario import Scenario
+
+GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment")
+_ROOTS = frozenset({*GROUPS, "batch_size", "seed", "resume", "hydra"})
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell as Hydra composed it: its place in the plan, and what made it."""
+
+    number: int
+    experiment: Experiment
+    overrides: tuple[str, ...]
+    composed: str
+    """The configuration, as YAML."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the words asked for; one cell for a run."""
+
+    cells: tuple[Planned, ...]
+    is_sweep: bool
+    resume: str | None
+    swept: tuple[str, ...]
+    """The fields that the sweep varies, slowest first."""
+    done_elsewhere: bool = False
+    """True where a launcher that distributes has run the cells already."""
+
+
+@dataclass(frozen=True)
+class _Fields:
+    batch_size: Count
+    seed: NonNegative
+    resume: str | None
+
+
+def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
+    """Compose every cell and check it. Raises `BadInput`; leaves nothing behind when it does."""
+    arguments = _arguments(words)
+    made = [path for path in (sweep_folder, *sweep_folder.parents) if not path.exists()]
+    planned: list[Planned] = []
+    modes: list[bool] = []
+    problems: list[RunnerError] = []
+
+    def note(config: DictConfig) -> None:
+        try:
+            with _translated():
+                hydra_config = HydraConfig.get()
+                modes.append(hydra_config.mode is not None and hydra_config.mode.name == "MULTIRUN")
+                number = int(hydra_config.job.num) if modes[-1] else 0
+                overrides = tuple(hydra_config.overrides.task)
+                choice = hydra_config.runtime.choices.get("scenario")
+                experiment = experiment_from(config, str(choice))
+                planned.append(Planned(number, experiment, overrides, OmegaConf.to_yaml(config)))
+        except RunnerError as problem:
+            problems.append(problem)
+
+    OmegaConf.register_new_resolver("runner_sweep_folder", lambda: str(sweep_folder), replace=True)
+    try:
+        with _translated(), _as_command_line(arguments):
+            hydra.main(config_path=str(places.conf()), config_name="config", version_base="1.3")(
+                note
+            )()
+        if problems:
+            raise problems[0]
+        is_sweep = bool(modes and modes[0])
+        if not is_sweep and planned and not planned[0].experiment.supported:
+            raise _unsupported(planned[0].experiment)
+    finally:
+        _discard(made)
+    resume = {str(yaml.safe_load(cell.composed).get("resume")) for cell in planned} - {"None"}
+    return Plan(
+        cells=tuple(planned),
+        is_sweep=is_sweep,
+        resume=resume.pop() if resume else None,
+        swept=_swept(planned),
+    )
+
+
+def experiment_from(config: DictConfig, scenario_name: str) -> Experiment:
+    """One cell's configuration as an `Experiment`."""
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(values, dict)
+    groups = {name: values.pop(name, None) for name in GROUPS}
+    fields = typed(_Fields, {str(key): value for key, value in values.items()}, "")
+    scenario = _scenario(groups["scenario"], scenario_name)
+    execution = groups["execution"] or scenario.executions[0]
+    known = sorted(path.stem for path in (places.conf() / "execution").glob("*.yaml"))
+    if execution not in known:
+        raise BadInput(f"execution: {execution!r} is no choice.", nearest(str(execution), known))
+    supported = execution in scenario.executions
+    return Experiment(
+        scenario_name=scenario_name,
+        scenario=scenario,
+        execution=execution,
+        device=typed(Device, _mapping(groups["device"], "device"), "device"),
+        measure=typed(Measure, _mapping(groups["measure"], "measure"), "measure"),
+        tracking=typed(Tracking, _mapping(groups["tracking"], "tracking"), "tracking"),
+        batch_size=fields.batch_size,
+        seed=fields.seed,
+        supported=supported,
+        unsupported_reason=None
+        if supported
+        else f"{scenario_name} has no {execution!r} execution; it has: "
+        f"{', '.join(scenario.executions)}",
+    )
+
+
+def _unsupported(experiment: Experiment) -> BadInput:
+    return BadInput(
+        f"execution={experiment.execution}: {experiment.unsupported_reason}.",
+        f"Say execution={experiment.scenario.executions[0]}, or leave it out.",
+    )
+
+
+def _scenario(values: Any, name: str) -> Scenario:
+    where = f"conf/scenario/{name}.yaml"
+    fields = dict(_mapping(values, "scenario"))
+    target = fields.pop("_target_", None)
+    if not isinstance(target, str) or "." not in target:
+        raise BadInput(f"{where}: has no _target_.", "Write _target_: scenarios.FILE.CLASS in it.")
+    module_name, _, class_name = target.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise BadInput(
+            f"{where}: _target_ {target} can't be imported ({error}).",
+            "Correct the path, or install what it needs.",
+        ) from None
+    scenario: Scenario = typed(kind, fields, "scenario")
+    return scenario
+
+
+def _mapping(values: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(values, dict):
+        raise BadInput(f"{where}: {values!r} is no group.", f"Say {where}=NAME.")
+    return values
+
+
+def _arguments(words: Sequence[str]) -> list[str]:
+    """The words, once it is clear that each is a flag of Hydra's or one override, said once."""
+    parsed, unknown = get_args_parser().parse_known_args(list(words))
+    for word in [*parsed.overrides, *unknown]:
+        if word.startswith("-"):
+            raise BadInput(f"{word}: there is no such flag.", "See `python -m runner --help`.")
+        if "=" not in word and not word.startswith("~"):
+            raise BadInput(
+                f"{word}: an override needs a '='.",
+                f"Write {word}=VALUE; `python -m runner list` shows the choices.",
+            )
+    said: dict[str, str] = {}
+    for word in parsed.overrides:
+        key = _parsed(word).get_key_element().lstrip("+~")
+        root = re.split(r"[./@:]", key)[0]
+        if root not in _ROOTS:
+            raise BadInput(f"{key}: there is no group or field of that name.", _nearest_root(root))
+        if key in said:
+            raise BadInput(
+                f"{key}: said twice, {said[key]!r} and {word!r}.",
+                f"Keep one; to sweep over both: -m {key}=A,B.",
+            )
+        said[key] = word
+    return list(words)
+
+
+def _parsed(word: str) -> Override:
+    try:
+        override: Override = OverridesParser.create().parse_override(word)
+        return override
+    except HydraException as error:
+        raise BadInput(
+            f"{word}: can't be read as KEY=VALUE ({_first_line(error)}).",
+            "Quote what the shell or Hydra would take apart: 'key=\"a value\"'.",
+        ) from error
+
+
+def _swept(cells: Sequence[Planned]) -> tuple[str, ...]:
+    """The keys whose overrides differ between cells, in the order that Hydra took them."""
+    values: dict[str, set[str]] = {}
+    for cell in cells:
+        for word in cell.overrides:
+            key, _, value = word.lstrip("+").partition("=")
+            values.setdefault(key, set()).add(value)
+    return tuple(key for key, seen in values.items() if len(seen) > 1)
+
+
+@contextmanager
+def _as_command_line(words: Sequence[str]) -> Iterator[None]:
+    """`hydra.main` reads `sys.argv`, and lets exceptions through only under HYDRA_FULL_ERROR."""
+    kept_words, kept_flag = sys.argv, os.environ.get("HYDRA_FULL_ERROR")
+    sys.argv = ["runner", *words]
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        sys.argv = kept_words
+        if kept_flag is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = kept_flag
+
+
+def _discard(made: Sequence[Path]) -> None:
+    """Hydra makes the sweep's folder before it has checked the sweep; what runs makes it anew."""
+    for path in made[:1]:
+        shutil.rmtree(path, ignore_errors=True)
+    for parent in made[1:]:
+        with suppress(OSError):  # something else is in it by now
+            parent.rmdir()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except RunnerError:
+        raise
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise translate(error) from error
+    except OSError as error:
+        raise BadInput(f"{error.filename}: {error.strerror}.", "Check the path.") from error
+
+
+def translate(error: Exception) -> BadInput:
+    """A foreign error as what, where and what to do."""
+    for kind, explain in _EXPLANATIONS:
+        if isinstance(error, kind):
+            return explain(error)
+    return BadInput(_first_line(error), "See `python -m runner list`.")
+
+
+def _bad_override(error: OverrideParseException) -> BadInput:
+    return BadInput(
+        f"{error.override}: can't be read ({_first_line(error)}).",
+        "See hydra.sweeper.params in the experiment's YAML file, or the words you typed.",
+    )
+
+
+def _missing_config(error: MissingConfigException) -> BadInput:
+    group, _, name = (error.missing_cfg_file or "").rpartition("/")
+    group = group or "config"
+    return BadInput(
+        f"{group}={name}: there is no {group} of that name.",
+        nearest(name, error.options or ()),
+    )
+
+
+def _bad_composition(error: ConfigCompositionException) -> BadInput:
+    text = str(error)
+    if match := re.match(r"You must specify '([^']+)'", text):
+        group = match[1]
+        choices = sorted(path.stem for path in (places.conf() / group).glob("*.yaml"))
+        return BadInput(f"no {group} was chosen.", f"Say {group}=NAME. {nearest('', choices)}")
+    if match := re.match(
+        r"Could not (?:override|append to config|delete[^']*) ?'?\+?([^'\n]+)", text
+    ):
+        return _no_such_key(match[1].split("=")[0].strip("'. "), error)
+    if match := re.match(r"Ambiguous value for argument '([^']+)'", text):
+        return BadInput(f"{match[1]}: several values make a sweep.", f"Say -m {match[1]}.")
+    return BadInput(_first_line(error), "See `python -m runner list`.")
+
+
+def _no_such_key(key: str, error: Exception) -> BadInput:
+    cause = error.__cause__
+    parent = getattr(cause, "parent_node", None)
+    prefix, _, name = key.rpartition(".")
+    if isinstance(parent, DictConfig):
+        known = [str(field) for field in parent if not str(field).startswith(("_", "hydra"))]
+        return BadInput(f"{key}: there is no such field.", nearest(name, known))
+    return BadInput(f"{key}: there is no such group or field.", _nearest_root(prefix or name))
+
+
+def _nearest_root(name: str) -> str:
+    return nearest(name, _ROOTS - {"hydra"})
+
+
+def _bad_yaml(error: yaml.YAMLError) -> BadInput:
+    mark = getattr(error, "problem_mark", None)
+    where = f"{mark.name}, line {mark.line + 1}" if mark else "a YAML file"
+    what = getattr(error, "problem", None) or _first_line(error)
+    return BadInput(f"{where}: can't be read ({what}).", "Correct the file.")
+
+
+def _bad_value(error: OmegaConfBaseException) -> BadInput:
+    where = getattr(error, "full_key", None) or "the configuration"
+    return BadInput(f"{where}: {_first_line(error)}", "Give it a plain value.")
+
+
+def _bad_encoding(error: UnicodeDecodeError) -> BadInput:
+    return BadInput(f"a YAML file is no UTF-8 text ({error.reason}).", "Save it as UTF-8.")
+
+
+_EXPLANATIONS: tuple[tuple[type[Exception], Callable[[Any], BadInput]], ...] = (
+    (OverrideParseException, _bad_override),
+    (MissingConfigException, _missing_config),
+    (ConfigCompositionException, _bad_composition),
+    (yaml.YAMLError, _bad_yaml),
+    (OmegaConfBaseException, _bad_value),
+    (UnicodeDecodeError, _bad_encoding),
+)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,229 @@
+"""Parent side: the warm server, and the end of every trial turned into an outcome.
+
+The standard library's forkserver is the server; this module adds what a measurement needs: a
+deadline, a place for the child's output, and a reading of how the child ended. The parent sleeps in
+one `wait` on the pipe and the child's sentinel; a second thread sleeps on the child's output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+import select
+import signal
+import time
+from collections.abc import Callable
+from multiprocessing import connection, forkserver
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from runner.errors import ServerError
+from runner.isolation import warm
+from runner.isolation.worker import CANNOT_SEND, Assignment, main
+from runner.records import COMPLETED, Outcome, Status, Trial
+
+_MOST_OUTPUT = 1_000_000
+"""Bytes of one child's output that the log keeps; a flood is counted, not kept."""
+
+_SERVER_LOST = "ended together with the server"
+
+_UNTOLD = 255
+"""What `Process.exitcode` reads when the server was gone before it could tell; or the child's own."""
+
+
+class Server:
+    """A warm server that runs trials one at a time; what it and its children say goes to `log`."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._context = multiprocessing.get_context("forkserver")
+
+    def start(self) -> None:
+        """Start loading TensorFlow, and return at once."""
+        self._context.set_forkserver_preload(["runner.isolation.warm"])
+        os.environ[warm.LOG_VARIABLE] = str(self.log.resolve())
+        try:
+            forkserver.ensure_running()
+        finally:
+            del os.environ[warm.LOG_VARIABLE]
+
+    def stop(self) -> None:
+        """End the server; without this it ends with the parent."""
+        pid = _server_pid()
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def run(
+        self,
+        assignment: Assignment,
+        timeout_seconds: float,
+        on_phase: Callable[[str], None] = lambda _: None,
+    ) -> Trial:
+        """One trial in a child of its own. If the server is lost under it, it is tried again."""
+        self.start()
+        trial = self._run_once(assignment, timeout_seconds, on_phase)
+        if trial.outcome.reason == _SERVER_LOST:
+            self.start()
+            trial = self._run_once(assignment, timeout_seconds, on_phase)
+        return trial
+
+    def _run_once(
+        self, assignment: Assignment, timeout_seconds: float, on_phase: Callable[[str], None]
+    ) -> Trial:
+        ours, theirs = self._context.Pipe(duplex=False)
+        output, their_output = self._context.Pipe(duplex=False)
+        process = self._context.Process(target=main, args=(assignment, theirs, their_output))
+        try:
+            process.start()
+        except (EOFError, OSError) as error:
+            raise ServerError(
+                f"the server that loads TensorFlow ended ({error or 'end of file'}).",
+                f"Its last words are in {self.log}.",
+            ) from error
+        finally:
+            theirs.close()
+            their_output.close()
+        reader = Thread(target=_keep_output, args=(output, self.log), daemon=True)
+        reader.start()
+        server_pid = _server_pid()
+        result = None
+        try:
+            phase, result = _follow(ours, process, timeout_seconds, on_phase)
+        finally:
+            _end(process, sent=isinstance(result, dict))
+            reader.join(timeout=2)  # longer only where a process that the child left holds the pipe
+            ours.close()
+        exit_code = process.exitcode
+        if exit_code == _UNTOLD and _ends(server_pid):
+            exit_code = None
+        return _read(assignment, phase, result, exit_code, timeout_seconds)
+
+
+class _DeadlinePassed:
+    """In place of a result."""
+
+
+def _follow(
+    pipe: connection.Connection,
+    process: ForkServerProcess,
+    timeout_seconds: float,
+    on_phase: Callable[[str], None],
+) -> tuple[str | None, dict[str, Any] | _DeadlinePassed | None]:
+    """Sleep until the child says something or ends; the last phase it named, and its result."""
+    deadline = time.monotonic() + timeout_seconds
+    phase = None
+    while True:
+        ready = connection.wait([pipe, process.sentinel], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            return phase, _DeadlinePassed()
+        if pipe not in ready:
+            return phase, None
+        try:
+            message = json.loads(pipe.recv_bytes())
+        except (EOFError, OSError):
+            left = max(0.0, deadline - time.monotonic())
+            ended = connection.wait([process.sentinel], left)
+            return phase, None if ended else _DeadlinePassed()
+        if "result" in message:
+            return phase, message["result"]
+        phase = message["phase"]
+        on_phase(phase)
+
+
+def _end(process: ForkServerProcess, sent: bool) -> None:
+    """End the child and all that it started, whatever state it is in.
+
+    A child that sent its result is about to exit; it gets a moment, so that its output is whole.
+    """
+    assert process.pid is not None
+    ended = bool(connection.wait([process.sentinel], 0.5 if sent else 0))
+    # A child that has not made its own group yet is reached by kill alone.
+    for end in (os.killpg,) if ended else (os.killpg, os.kill):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            end(process.pid, signal.SIGKILL)
+    process.join()
+
+
+def _read(
+    assignment: Assignment,
+    phase: str | None,
+    result: dict[str, Any] | _DeadlinePassed | None,
+    exit_code: int | None,
+    timeout_seconds: float,
+) -> Trial:
+    """How the trial ended, from what the child said and how its process ended."""
+    allocations = None
+    if isinstance(result, dict):
+        if "status" not in result:
+            return Trial(assignment.kind, assignment.index, COMPLETED, **result)
+        outcome = Outcome(Status(result["status"]), phase, result["reason"])
+        allocations = result.get("allocations")
+    elif isinstance(result, _DeadlinePassed):
+        reason = f"passed its deadline of {timeout_seconds:g} s (measure.timeout_seconds)"
+        outcome = Outcome(Status.TIMED_OUT, phase, reason)
+    else:
+        outcome = _ended_without_result(exit_code, phase)
+    return Trial(assignment.kind, assignment.index, outcome, allocations=allocations)
+
+
+def _ended_without_result(exit_code: int | None, phase: str | None) -> Outcome:
+    if exit_code == CANNOT_SEND:
+        return Outcome(Status.FAILED, phase, "its result could not be sent (see the log)")
+    if exit_code is None:
+        return Outcome(Status.KILLED, phase, _SERVER_LOST)
+    if exit_code < 0:
+        return Outcome(Status.KILLED, phase, f"ended by {_signal_name(-exit_code)}")
+    return Outcome(Status.FAILED, phase, f"the process ended by itself with exit code {exit_code}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _keep_output(output: connection.Connection, log: Path) -> None:
+    """Copy what the child prints into the log, up to a bound; a blocked read costs nothing."""
+    kept = dropped = 0
+    with output, log.open("ab") as file:
+        while True:
+            try:
+                data = os.read(output.fileno(), 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            room = data[: _MOST_OUTPUT - kept]
+            kept += len(room)
+            dropped += len(data) - len(room)
+            if room:
+                file.write(room)
+                file.flush()
+        if dropped:
+            file.write(f"\n[{dropped:,} more bytes of output were not kept]\n".encode())
+
+
+def _ends(pid: int | None) -> bool:
+    """Whether that child of ours has ended or does so at once: its pipes close a moment before."""
+    if pid is None:
+        return True
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], 0.5)[0])
+    finally:
+        os.close(process)
+
+
+def _server_pid() -> int | None:
+    """The standard library keeps it to itself; needed to tell a lost server from a lost child."""
+    pid: int | None = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    return pid

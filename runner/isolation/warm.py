@@ -1,0 +1,54 @@
+"""Loaded once by the warm server, before any child is forked: TensorFlow, and no device touched.
+
+Keras imports scikit-learn, SciPy and matplotlib when they are installed, a third of the start-up,
+and needs none of them to measure anything; they are hidden from it while it loads. (pandas is not:
+Keras decides at import whether a user may feed it data frames.)
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import traceback
+
+from runner.isolation import lifeline
+
+LOG_VARIABLE = "RUNNER_SERVER_LOG"
+
+problem: str | None = None
+"""Why TensorFlow could not be loaded; the first child reports it."""
+
+
+def _load() -> None:
+    hidden = [name for name in ("sklearn", "scipy", "matplotlib") if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        import tensorflow
+        from tensorflow.tsl.profiler.protobuf import xplane_pb2
+
+        import runner.isolation.worker
+
+        del tensorflow, xplane_pb2
+    finally:
+        for name in hidden:
+            del sys.modules[name]
+
+
+def _redirect(path: str) -> None:
+    """TensorFlow speaks to file descriptor 2 while it loads; that belongs in the log."""
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for descriptor in (1, 2):
+        os.dup2(log, descriptor)
+    os.close(log)
+
+
+if path := os.environ.get(LOG_VARIABLE):
+    lifeline.die_with_parent()
+    _redirect(path)
+    try:
+        _load()
+    except BaseException:
+        problem = traceback.format_exc()
+    gc.freeze()  # a child collects what it made, not the hundred thousand objects loaded here

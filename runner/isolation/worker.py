@@ -1,0 +1,213 @@
+"""Child side: one trial, from setting the device to sending the result.
+
+The child says on a pipe which phase it enters, so that the parent knows where it was if it ends
+badly, and last the result as JSON. TensorFlow's errors are translated here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import math
+import os
+import resource
+import sys
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from runner.config import Experiment
+from runner.errors import RunnerError
+from runner.isolation import lifeline
+from runner.measure import samples
+from runner.measure.phases import Limits, Meter, go_through
+from runner.records import Phase
+from runner.scenario import Function
+
+CANNOT_SEND = 86
+"""Exit code of a child whose trial ended but whose result could not be sent."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What one child is to do."""
+
+    experiment: Experiment
+    kind: str
+    index: int
+
+
+@dataclass
+class Desk:
+    """The `Bench` that a scenario builds on."""
+
+    batch_size: int
+    seed: int
+    execution: str
+    _compile: Any
+
+    def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
+        compiled: Function = self._compile(function, reduce_retracing=reduce_retracing)
+        return compiled
+
+
+class _Announcing:
+    """A meter that says which phase begins, then lets the real one read."""
+
+    def __init__(self, meter: Meter, pipe: Connection) -> None:
+        self._meter = meter
+        self._pipe = pipe
+        self._phase: Phase | None = None
+
+    def begin(self, phase: Phase, step: int) -> None:
+        if phase is not self._phase:
+            self._phase = phase
+            _say(self._pipe, phase=phase.value)
+        self._meter.begin(phase, step)
+
+    def end(self, phase: Phase, step: int) -> None:
+        self._meter.end(phase, step)
+
+
+def main(assignment: Assignment, pipe: Connection, output: Connection) -> None:
+    """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result."""
+    os.setsid()  # the terminal's Ctrl-C is the parent's affair; and the whole group can be ended
+    lifeline.die_with_parent()
+    for descriptor in (1, 2):
+        os.dup2(output.fileno(), descriptor)
+    output.close()
+    try:
+        result = _trial(assignment, pipe)
+    except BaseException as error:
+        result = _failure(error)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _say(pipe, result=result)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(CANNOT_SEND)
+    os._exit(0)
+
+
+def _say(pipe: Connection, **message: Any) -> None:
+    pipe.send_bytes(json.dumps(message, allow_nan=False).encode())
+
+
+def _trial(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
+    from runner.isolation import warm
+
+    if warm.problem:
+        raise RunnerError(f"TensorFlow could not be loaded.\n{warm.problem}")
+    _limit_host(assignment.experiment.measure.host_limit_mb)
+    trial = _time if assignment.kind == "timing" else _trace
+    return trial(assignment.experiment, pipe)
+
+
+def _limit_host(limit_mb: int | None) -> None:
+    if limit_mb is None:
+        return
+    with open("/proc/self/status") as status:  # noqa: PTH123
+        data = next(line for line in status if line.startswith("VmData:"))
+    limit = int(data.split()[1]) * 1024 + limit_mb * 2**20
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def _time(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
+    """A timing trial: the default allocator, no profiler; seconds and host memory."""
+    from runner import devices
+    from runner.execution import Execution
+    from runner.measure.meters import HostMemory, TimingMeter
+
+    measure = experiment.measure
+    limits = Limits(measure.warmup_steps, measure.steps, measure.min_steps, measure.max_seconds)
+    placed = devices.prepare(experiment.device, exact=False)
+    execution = Execution(experiment.execution)
+    gc.collect()
+    meter = TimingMeter(HostMemory())
+    steps = go_through(
+        lambda: experiment.scenario.build(_desk(experiment, execution)),
+        _Announcing(meter, pipe),
+        limits,
+        placed.settle,
+        execution.observe,
+    )
+    problem = meter.host.problem
+    return {
+        "phases": meter.phases,
+        "steps": {"seconds": meter.seconds, "host_bytes": meter.host_bytes},
+        "facts": {
+            "warmup_steps": measure.warmup_steps,
+            "unavailable": {"host_peak_bytes": problem} if problem else {},
+            **placed.facts,
+            **execution.facts(steps - measure.warmup_steps),
+        },
+    }
+
+
+def _trace(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
+    """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
+    from runner import devices
+    from runner.execution import Execution
+    from runner.measure.meters import MemoryMeter
+    from runner.measure.tracing import AllocationTracing
+
+    placed = devices.prepare(experiment.device, exact=True)
+    execution = Execution(experiment.execution)
+    tracing = AllocationTracing(placed.allocator)
+    steps = experiment.measure.memory_steps
+    tracing.start()
+    try:
+        go_through(
+            lambda: experiment.scenario.build(_desk(experiment, execution)),
+            _Announcing(MemoryMeter(tracing), pipe),
+            Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
+            placed.settle,
+            execution.observe,
+        )
+    except BaseException as error:
+        failure = _failure(error)
+        with contextlib.suppress(Exception):  # what was live then says why; but the error is first
+            failure["allocations"] = samples.allocations(tracing.finish())
+        return failure
+    peak = placed.allocator_peak_bytes()
+    facts = {**placed.facts, **execution.facts(steps), "allocator_peak_bytes": peak}
+    return samples.of_memory_trial(tracing.finish(), facts)
+
+
+def _desk(experiment: Experiment, execution: Any) -> Desk:
+    import tensorflow as tf
+
+    tf.random.set_seed(experiment.seed)
+    return Desk(experiment.batch_size, experiment.seed, execution.name, execution.compile)
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    """What the parent is told of an exception: its kind, its last line, and whose line it was."""
+    traceback.print_exception(error)
+    if isinstance(error, SystemExit):
+        return {"status": "failed", "reason": f"the code called sys.exit({error.code!r})"}
+    status = "out_of_memory" if _is_out_of_memory(error) else "failed"
+    reason = traceback.format_exception_only(error)[-1].strip()
+    if len(reason) > 1500:
+        reason = f"{reason[:1500]}..."
+    where = _their_line(error)
+    return {"status": status, "reason": f"{reason}{f' ({where})' if where else ''}"}
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    import tensorflow as tf
+
+    if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
+        return True
+    return isinstance(error, tf.errors.OpError) and "RESOURCE_EXHAUSTED" in str(error)
+
+
+def _their_line(error: BaseException) -> str | None:
+    """The innermost line that belongs to nobody's library."""
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if "site-packages" not in frame.filename and "/runner/" not in frame.filename:
+            return f"{frame.filename}:{frame.lineno} in {frame.name}"
+    return None

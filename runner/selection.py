@@ -1,0 +1,275 @@
+"""Which cells stand side by side: pairs of records that differ in one thing. A view of records.
+
+Core: standard library only. Within a sweep, the cells of a pair differ in one field and are equal
+in whatever else was varied; between two sweeps or runs they are the same cell.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.errors import BadInput, nearest
+from runner.records import Record
+
+Words = dict[str, str]
+"""A cell's fields, each with its value as a user types it."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two cells to compare, and how to speak of them."""
+
+    baseline: Record
+    candidate: Record
+    baseline_name: str
+    candidate_name: str
+    held: Words = field(default_factory=dict)
+    """What was varied elsewhere and is equal here: where in the grid the pair stands."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The pairs, and what was left out and why."""
+
+    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...] = ()
+
+
+def fields(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that a cell was asked to be, under the names that a user types."""
+    found = {"scenario": spec["scenario"]}
+    found |= {f"scenario.{name}": value for name, value in spec["parameters"].items()}
+    found["execution"] = spec["execution"]
+    for group, name in (("device", "kind"), ("measure", "name")):
+        found[group] = spec[group][name]
+        found |= {f"{group}.{key}": item for key, item in spec[group].items() if key != name}
+    return found | {"batch_size": spec["batch_size"], "seed": spec["seed"]}
+
+
+def word(value: Any) -> str:
+    """A value as a user types it."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def words(record: Record) -> Words:
+    return {name: word(value) for name, value in fields(record.spec).items()}
+
+
+def differing(first: Record, second: Record) -> list[str]:
+    """The fields in which two cells differ; one that only one of them has is none."""
+    a, b = words(first), words(second)
+    return [name for name in a if name in b and a[name] != b[name]]
+
+
+# Within a sweep.
+
+
+def by_field(
+    records: Sequence[Record], by: str | None = None, baseline: str | None = None
+) -> Selection:
+    """Pairs that differ in the field `by`: in the first that was swept, unless it is named.
+
+    `baseline` is the value that the others are compared with: the first one, unless it is named.
+    A field whose value follows from that of `by` (a scenario's own execution) is not held equal.
+    """
+    newest = {record.cell: record for record in sorted(records, key=lambda each: each.started_at)}
+    cells = [newest[cell] for cell in dict.fromkeys(record.cell for record in records)]
+    grid = _Grid(cells)
+    if not grid.varied:
+        same = "one cell" if len(cells) == 1 else f"{len(cells)} cells, all alike"
+        raise BadInput(
+            f"there is nothing to compare: {same} ({_brief(grid.points[0])}).",
+            "Name a sweep that varies something, or the folder of a second run.",
+        )
+    by = grid.default() if by is None else by
+    if by not in grid.varied:
+        raise grid.not_varied(by)
+    values = grid.values(by)
+    if baseline is not None and baseline not in values:
+        raise BadInput(
+            f"--baseline {baseline}: no cell has {by}={baseline}.", nearest(baseline, values)
+        )
+    pairs = grid.pairs(by, baseline or values[0])
+    if not pairs:
+        raise BadInput(
+            f"--by {by}: no two cells differ in it and are equal in the rest.",
+            f"Varied are {', '.join(grid.varied)}: name another one, or as --baseline another of "
+            f"{', '.join(values)}.",
+        )
+    paired = {id(record) for pair in pairs for record in (pair.baseline, pair.candidate)}
+    notes = [f"no counterpart: {grid.place(cell)}" for cell in cells if id(cell) not in paired]
+    if len(cells) < len(records):
+        notes.append(f"measured more than once: {len(records) - len(cells)}; the newest counts")
+    return Selection(tuple(pairs), tuple(notes))
+
+
+class _Grid:
+    """Cells as points, each a mapping from field to word, and the fields that tell them apart."""
+
+    def __init__(self, cells: Sequence[Record]) -> None:
+        self.cells = cells
+        self.points = [words(cell) for cell in cells]
+        seen: dict[str, set[str]] = {}
+        for point in self.points:
+            for name, value in point.items():
+                seen.setdefault(name, set()).add(value)
+        self.varied = [name for name, values in seen.items() if len(values) > 1]
+
+    def values(self, name: str) -> list[str]:
+        return list(dict.fromkeys(point[name] for point in self.points if name in point))
+
+    def place(self, cell: Record) -> str:
+        own = words(cell)
+        return " ".join(f"{name}={own[name]}" for name in self.varied if name in own)
+
+    def default(self) -> str:
+        """The first swept field between whose values there are pairs.
+
+        A record knows what its sweep varies, in the order in which it was typed. Where it does
+        not, cells came in an order in which what was typed first varies slowest.
+        """
+        swept = [str(name) for cell in self.cells for name in (cell.sweep or {}).get("swept", ())]
+
+        def order(name: str) -> tuple[int, int]:
+            first, *_ = self.values(name)
+            changed = next(
+                i for i, point in enumerate(self.points) if point.get(name, first) != first
+            )
+            return swept.index(name) if name in swept else len(swept), -changed
+
+        for name in sorted(self.varied, key=order):
+            if self.pairs(name, self.values(name)[0]):
+                return name
+        raise BadInput(
+            "no two cells differ in one field and are equal in the rest.",
+            f"Varied are {', '.join(self.varied)}: name one --by, and its --baseline.",
+        )
+
+    def not_varied(self, by: str) -> BadInput:
+        if self.values(by):
+            return BadInput(
+                f"--by {by}: is {self.values(by)[0]} in every cell.",
+                f"Varied are {', '.join(self.varied)}.",
+            )
+        return BadInput(f"--by {by}: no cell has such a field.", nearest(by, self.varied))
+
+    def pairs(self, by: str, baseline: str) -> list[Pair]:
+        """Each cell at the baseline with each elsewhere that is equal in all fields held."""
+        apart = [name for name in self.varied if name != by and self._follows(name, by)]
+        held = [name for name in self.varied if name != by and name not in apart]
+        # A field that only some scenarios have holds only between those that have it; the others
+        # make an index, so that a thousand cells are not matched each with each.
+        common = [name for name in held if all(name in point for point in self.points)]
+        others: dict[tuple[str, ...], list[int]] = {}
+        for index, point in enumerate(self.points):
+            if by in point and point[by] != baseline:
+                others.setdefault(tuple(point[name] for name in common), []).append(index)
+        return [
+            _pair(self.cells[one], self.cells[other], by, apart, held)
+            for one, point in enumerate(self.points)
+            if point.get(by) == baseline
+            for other in others.get(tuple(point[name] for name in common), [])
+            if _agree(point, self.points[other], held)
+        ]
+
+    def _follows(self, name: str, by: str) -> bool:
+        """Whether the value of `by` decides that of `name`."""
+        decided: dict[str, str | None] = {}
+        return all(
+            decided.setdefault(point[by], point.get(name)) == point.get(name)
+            for point in self.points
+            if by in point
+        )
+
+
+def _agree(one: Words, other: Words, held: Sequence[str]) -> bool:
+    return all(one[name] == other[name] for name in held if name in one and name in other)
+
+
+def _pair(
+    baseline: Record, candidate: Record, by: str, apart: Sequence[str], held: Sequence[str]
+) -> Pair:
+    a, b = words(baseline), words(candidate)
+    apart = [name for name in apart if name in a and name in b and a[name] != b[name]]
+    place = {name: (a | b)[name] for name in held if name in a | b}
+    return Pair(baseline, candidate, _called(a, by, apart), _called(b, by, apart), place)
+
+
+def _called(own: Words, by: str, apart: Sequence[str]) -> str:
+    """`while_loop`; or `while_loop (graph)`, where the other is not in graph."""
+    speaking = ("scenario", "execution", "device")
+
+    def said(name: str) -> str:
+        return own[name] if name in speaking else f"{short(name)} {own[name]}"
+
+    return said(by) + (f" ({', '.join(map(said, apart))})" if apart else "")
+
+
+def short(name: str) -> str:
+    """A field as one speaks of it: `scenario.iterations` -> `iterations`."""
+    return "batch" if name == "batch_size" else name.rpartition(".")[2]
+
+
+# Between sweeps or runs.
+
+
+def by_path(groups: Mapping[str, Sequence[Record]], baseline: str | None = None) -> Selection:
+    """Pairs of the same cell in two or more places, the first place the baseline unless another is
+    named: yesterday's sweep and today's. Single runs are pairs whatever they are."""
+    names = list(groups)
+    if baseline is not None and baseline not in groups:
+        raise BadInput(f"--baseline {baseline}: is none of the paths.", nearest(baseline, names))
+    first = baseline or names[0]
+    others = [name for name in names if name != first]
+    varied = _Grid([record for records in groups.values() for record in records]).varied
+    for same in (_cell, _however_measured):
+        old = {same(record): record for record in groups[first]}
+        pairs, notes = [], []
+        for name in others:
+            new = {same(record): record for record in groups[name]}
+            pairs += [
+                Pair(old[cell], new[cell], first, name, _place(new[cell], varied))
+                for cell in old
+                if cell in new
+            ]
+            for place, here, there in ((first, old, new), (name, new, old)):
+                alone = [record for cell, record in here.items() if cell not in there]
+                notes += [f"only in {place}: {_brief(words(record))}" for record in alone]
+        if pairs:
+            return Selection(tuple(pairs), tuple(notes))
+    if all(len(records) == 1 for records in groups.values()):
+        return Selection(
+            tuple(_single(groups[first][0], groups[name][0], (first, name)) for name in others)
+        )
+    raise BadInput(
+        f"{first} and {others[0]} have no cell in common: they differ in {', '.join(varied)}.",
+        "Say --by FIELD to compare between the values of one of these.",
+    )
+
+
+def _cell(record: Record) -> str:
+    return record.cell
+
+
+def _however_measured(record: Record) -> str:
+    """The same for yesterday's quick run and today's thorough one."""
+    return word({k: v for k, v in fields(record.spec).items() if not k.startswith("measure")})
+
+
+def _single(baseline: Record, candidate: Record, places: tuple[str, str]) -> Pair:
+    apart = differing(baseline, candidate)
+    if not apart:  # a scenario has gained or lost a parameter since
+        return Pair(baseline, candidate, *places)
+    return _pair(baseline, candidate, apart[0], apart[1:], held=())
+
+
+def _place(record: Record, varied: Sequence[str]) -> Words:
+    own = words(record)
+    return {name: own[name] for name in varied if name in own and not name.startswith("measure")}
+
+
+def _brief(point: Words) -> str:
+    return " ".join(f"{name}={point[name]}" for name in ("scenario", "execution", "batch_size"))

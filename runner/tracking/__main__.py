@@ -1,0 +1,56 @@
+"""The background process: imports MLflow, prepares the store, then publishes what it is asked to.
+
+    python -m runner.tracking PARENT      requests on stdin, answers on stdout, a line of JSON each
+
+Between requests it sleeps in a read. The end of its input ends it; the parent's death kills it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from runner.errors import RunnerError
+from runner.isolation.lifeline import die_with_parent
+from runner.tracking import Place
+
+
+def main() -> None:
+    die_with_parent()
+    if os.getppid() != int(sys.argv[1]):  # it had gone already
+        return
+    # Answers have the pipe to themselves: whatever else is printed goes to the log.
+    answers = os.dup(1)
+    os.dup2(2, 1)
+
+    def answer(number: int, act: Callable[[], dict[str, Any]]) -> None:
+        try:
+            reply: dict[str, Any] = {"result": act()}
+        except RunnerError as error:
+            reply = {"problem": error.problem}
+        os.write(answers, json.dumps({"number": number, **reply}).encode() + b"\n")
+
+    requests = iter(sys.stdin.buffer.readline, b"")
+    place = Place(**json.loads(next(requests)))
+
+    from runner.tracking.store import Store  # 1 to 2 s
+
+    store = Store(place)
+    answer(0, store.prepare)
+    for number, line in enumerate(requests, start=1):
+        request = json.loads(line)
+        if "publish" in request:
+            answer(number, lambda: asdict(store.publish(Path(request["publish"]))))  # noqa: B023
+        else:
+            answer(number, lambda: asdict(store.links(request["links"])))  # noqa: B023
+    # Everything is in the store; MLflow's tidying up would take longer than a record.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

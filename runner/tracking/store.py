@@ -1,0 +1,227 @@
+"""The tracking store, from MLflow's side: one MLflow run a record, found again by the record's id.
+
+Imported only where MLflow may be: in the background process, and in the verbs `publish` and `ui`.
+MLflow's errors, and those of SQLite and HTTP beneath it, are translated here into `StoreError`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import requests
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag, ViewType
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+from sqlalchemy import Engine, event
+from sqlalchemy.exc import SQLAlchemyError
+
+from runner import records
+from runner.errors import RunnerError, StoreError
+from runner.records import RECORD_FILE
+from runner.tracking import Links, Place, TrackedRun, views
+from runner.tracking.content import Content, artifacts, describe
+
+_DIGEST = "content"
+"""A tag with the digest of a run's parameters and metrics, which MLflow can't overwrite."""
+
+
+class Store:
+    """One MLflow store and the experiment in it. `prepare` first."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._client: Any = None
+        self._experiment = ""
+
+    def prepare(self) -> dict[str, Any]:
+        """Make the store where it is not there yet, and end what was left half done."""
+        with self._translated():
+            if self._place.database:
+                with _first_use(self._place.database.parent):
+                    self._create(self._place.database)
+                    self._connect()
+            else:
+                self._connect()
+            self._complete_what_was_cut_short()
+        return {}
+
+    def publish(self, folder: Path) -> TrackedRun:
+        """Bring the record in `folder` in: once, however often and by however many it is asked."""
+        with self._translated(), (folder / RECORD_FILE).open() as file:
+            # Two publishers of one record take turns; other records go on beside it.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            record = records.read(folder)
+            content = describe(record, folder)
+            run = self._newest(f"tags.record = '{record.id}'")
+            if run is not None and run.data.tags.get(_DIGEST) != content.digest:
+                self._client.delete_run(run.info.run_id)
+                run = None
+            identity = self._write(content, run)
+            for path in artifacts(folder):
+                self._client.log_artifact(identity, str(path))
+            self._client.set_terminated(identity, content.status, content.ended_ms)
+        page = views.run_page(self._place.pages, self._experiment, identity)
+        return TrackedRun(identity, self._experiment, page)
+
+    def links(self, sweep: str | None) -> Links:
+        """Pages of a sweep, or of all runs; saves the view that they open."""
+        with self._translated():
+            newest = self._newest(f"tags.sweep = '{sweep}'") if sweep else None
+            swept = newest.data.tags.get("swept", "").split() if newest else []
+            key = views.view_key(sweep)
+            self._client.set_experiment_tag(
+                self._experiment, views.TAG + key, views.view_tag(sweep, swept)
+            )
+        pages, experiment = self._place.pages, self._experiment
+        return Links(
+            runs=views.runs_page(pages, experiment, key),
+            comparison=views.comparison_page(pages, experiment, key),
+        )
+
+    def newest_sweep(self) -> str | None:
+        """The sweep that the newest of all runs belongs to."""
+        with self._translated():
+            newest = self._newest("")
+        return newest.data.tags.get("sweep") if newest else None
+
+    def _newest(self, condition: str) -> Any | None:
+        order = ["attributes.start_time DESC"]
+        found = self._client.search_runs(
+            [self._experiment], condition, max_results=1, order_by=order
+        )
+        return found[0] if found else None
+
+    def _write(self, content: Content, run: Any | None) -> str:
+        """Everything but artifacts and the end; returns the run's id."""
+        tags = [RunTag(name, value) for name, value in content.tags.items()]
+        if run is not None and run.info.status != "RUNNING":
+            self._client.log_batch(run.info.run_id, tags=tags)
+            return str(run.info.run_id)
+        if run is None:
+            run = self._client.create_run(
+                self._experiment,
+                start_time=content.started_ms,
+                run_name=content.name,
+                tags={
+                    "record": content.tags["record"],
+                    "folder": content.tags["folder"],
+                    _DIGEST: content.digest,
+                },
+            )
+        self._client.log_batch(
+            run.info.run_id,
+            metrics=[
+                Metric(point.name, point.value, content.started_ms + point.step, point.step)
+                for point in content.points
+            ],
+            params=[Param(name, value) for name, value in content.parameters.items()],
+            tags=tags,
+        )
+        return str(run.info.run_id)
+
+    def _connect(self) -> None:
+        self._client = MlflowClient(tracking_uri=self._place.uri)
+        self._experiment = self._find_experiment()
+
+    def _find_experiment(self) -> str:
+        name = self._place.experiment
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            try:
+                return str(self._client.create_experiment(name, self._place.artifacts))
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+                found = self._client.get_experiment_by_name(name)
+        if found.lifecycle_stage != "active":
+            raise StoreError(
+                f"{self._place.where}: the experiment {name!r} is in MLflow's trash",
+                "Restore it there, or say tracking.experiment=NAME.",
+            )
+        return str(found.experiment_id)
+
+    def _create(self, database: Path) -> None:
+        """MLflow's own first use, under another name: a kill in the midst of it leaves nothing."""
+        for left in database.parent.glob(f".{database.name}.*"):
+            left.unlink()
+        if not database.exists():
+            scratch = database.with_name(f".{database.name}.{os.getpid()}")
+            with _without_syncs():
+                SqlAlchemyStore(f"sqlite:///{scratch}", self._place.artifacts).engine.dispose()
+            with scratch.open("rb") as file:
+                os.fsync(file.fileno())
+            scratch.replace(database)
+
+    def _complete_what_was_cut_short(self) -> None:
+        """A publisher that was killed left its run RUNNING; its record is still there."""
+        running = self._client.search_runs(
+            [self._experiment], "attributes.status = 'RUNNING'", ViewType.ACTIVE_ONLY
+        )
+        for run in running:
+            folder = Path(run.data.tags.get("folder", ""))
+            if run.data.tags.get("record") and (folder / RECORD_FILE).exists():
+                self.publish(folder)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except RunnerError:
+            raise
+        except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self._place.where}: {_reason(error)}") from error
+
+
+def open_quietly(place: Place) -> Store:
+    """For a verb, whose terminal is no place for MLflow's own words. Raises `StoreError`."""
+    logging.getLogger("mlflow").setLevel(logging.CRITICAL)
+    if place.database:
+        place.database.parent.mkdir(parents=True, exist_ok=True)
+    store = Store(place)
+    store.prepare()
+    return store
+
+
+@contextmanager
+def _first_use(folder: Path) -> Iterator[None]:
+    """One process at a time: MLflow's migrations break a store that two of them migrate at once."""
+    with (folder / ".mlflow.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _without_syncs() -> Iterator[None]:
+    """For a file that nobody else has: fifty migrations, each synced, take up to 5 s on a busy
+    disk; half a second if it is synced once, at the end."""
+
+    def trust_the_system(connection: Any, _: Any) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", trust_the_system)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", trust_the_system)
+
+
+def _reason(error: BaseException) -> str:
+    """The first cause that says what is wrong with the world, in a line."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, sqlite3.Error):
+            return str(cause)
+        if isinstance(cause, requests.ConnectionError | requests.Timeout):
+            return "the server does not answer"
+        if isinstance(cause, OSError) and cause.strerror:
+            return f"{cause.filename}: {cause.strerror}" if cause.filename else cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

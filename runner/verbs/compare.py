@@ -1,0 +1,333 @@
+"""`compare`: two cells side by side, a row a metric; the last line says what to take away."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from runner.errors import BadInput, nearest
+from runner.metrics import METRICS, readable, readable_bytes
+
+if TYPE_CHECKING:
+    from runner.comparison import Comparison, Peaks, Row
+    from runner.selection import Pair
+
+FOUND_WORSE = 3
+_PEAK = "tensor_peak_bytes"
+_MOST_GROUPS = 12
+
+_EPILOG = """\
+examples:
+  python -m runner compare outputs/sweeps/2026-01-31/12-00-00
+      between the values of the field that was swept first
+  python -m runner compare SWEEP --by batch_size --baseline 32 --metric step_seconds
+  python -m runner compare YESTERDAY TODAY --fail-on worse
+      the same cells in two sweeps or runs, the first the baseline
+  python -m runner compare RUN OTHER_RUN --allocations
+      and what the one holds at its peak that the other doesn't
+
+A verdict is better, worse, same, unclear (and how many processes more would settle it) or not
+comparable (and which part of the environment differs). Exit code 3: --fail-on worse, and a row is.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors are the runner's: one message, and what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"compare: {message}.", "See python -m runner compare --help.")
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = _options(arguments)
+    # Imported late, so that --help and a mistyped option are answered at once.
+    from runner import comparison, selection
+
+    groups = _read(options.paths)
+    if len(groups) == 1 or options.by is not None:
+        everything = [record for group in groups.values() for record in group]
+        selected = selection.by_field(everything, options.by, options.baseline)
+    else:
+        selected = selection.by_path(groups, options.baseline)
+    metrics = options.metrics
+    if options.allocations and metrics and _PEAK not in metrics:
+        metrics = [_PEAK, *metrics]
+    result = comparison.compare(selected.pairs, metrics, options.threshold)
+    peaks = [comparison.peaks(pair) for pair in selected.pairs] if options.allocations else []
+    if options.json:
+        print(json.dumps(_plain(result, selected.pairs, peaks), indent=1, allow_nan=False))
+    else:
+        for line in _lines(result, selected.pairs, peaks, options.markdown):
+            print(line)
+    for note in selected.notes:
+        print(note, file=sys.stderr)
+    if not options.json:
+        sys.stderr.flush()
+        print(f"\n{comparison.sentence(result)}")
+    return FOUND_WORSE if options.fail_on == "worse" and result.found_worse else 0
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(
+        prog="python -m runner compare",
+        description="Ratios with 95 % intervals and a verdict a row: between the values of a field "
+        "in one sweep, or between two sweeps or runs.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a sweep's folder, or a run's")
+    parser.add_argument(
+        "--by",
+        metavar="FIELD",
+        help="compare between its values: scenario, batch_size, scenario.iterations, device, ...; "
+        "by default the field that was swept first",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="VALUE",
+        help="the value, or the path, to compare with; by default the first",
+    )
+    parser.add_argument(
+        "--metric",
+        metavar="NAME",
+        dest="metrics",
+        action="append",
+        help="compare this one (repeatable), or 'all'; by default tensor peak and growth, host "
+        "peak, step time",
+    )
+    parser.add_argument(
+        "--threshold",
+        metavar="SHARE",
+        type=_share,
+        default=0.05,
+        help="differences in time and host memory up to this are noise; 5%% by default",
+    )
+    parser.add_argument("--fail-on", choices=["worse"], help="exit with 3 if any row is worse")
+    parser.add_argument(
+        "--allocations",
+        action="store_true",
+        help="also what the one holds at its peak that the other doesn't",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a list of rows, machine-readable")
+    form.add_argument("--markdown", action="store_true", help="tables for a pull request")
+    options = parser.parse_intermixed_args(arguments)
+    options.metrics = _metrics(options.metrics)
+    return options
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.rstrip("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 5% or 0.05")
+    return share
+
+
+def _metrics(names: list[str] | None) -> list[str] | None:
+    if not names:
+        return None
+    if "all" in names:
+        return list(METRICS)
+    for name in names:
+        if name not in METRICS:
+            raise BadInput(f"--metric {name}: there is no such metric.", nearest(name, METRICS))
+    return list(dict.fromkeys(names))
+
+
+def _read(paths: Sequence[str]) -> dict[str, Any]:
+    """The records of each path, under the path as it was typed."""
+    from runner import records
+
+    groups = {}
+    for path in paths:
+        if not Path(path).exists():
+            raise BadInput(
+                f"{path}: there is no such folder.",
+                "Name the folder of a run or a sweep; options are --by, --baseline, --metric.",
+            )
+        if path in groups:
+            raise BadInput(f"{path}: is named twice.", "Name two different folders.")
+        groups[path] = [records.read(folder) for folder in records.find(Path(path))]
+    return groups
+
+
+# For programs.
+
+
+def _plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str]) -> list[Any]:
+    found = {id(pair): peak for pair, peak in zip(pairs, peaks, strict=False)}
+    rows = []
+    for row in result.rows:
+        plain = {
+            "metric": row.metric,
+            "baseline": row.pair.baseline_name,
+            "candidate": row.pair.candidate_name,
+            "held": row.pair.held,
+            "baseline_value": _value(row, row.baseline, row.pair.baseline.outcome.status),
+            "candidate_value": _value(row, row.candidate, row.pair.candidate.outcome.status),
+            "ratio": row.ratio,
+            "interval": row.interval,
+            "verdict": row.verdict,
+            "reason": row.reason,
+            "more_processes": row.more_processes,
+            "same_within": row.same_within,
+            "baseline_id": row.pair.baseline.id,
+            "candidate_id": row.pair.candidate.id,
+        }
+        if row.metric == _PEAK and id(row.pair) in found:
+            plain["allocations"] = _plain_peaks(found[id(row.pair)])
+        rows.append(plain)
+    return rows
+
+
+def _value(row: Row, value: float | None, status: str) -> float | str | None:
+    """A row of outcomes has a status in the place of a figure."""
+    return value if row.metric in METRICS else str(status)
+
+
+def _plain_peaks(peaks: Peaks | str) -> dict[str, Any]:
+    if isinstance(peaks, str):
+        return {"unavailable": peaks}
+    return {
+        "baseline_bytes": peaks.baseline_bytes,
+        "candidate_bytes": peaks.candidate_bytes,
+        "groups": [vars(group) | {"difference": group.difference} for group in peaks.groups],
+    }
+
+
+# For people.
+
+
+def _lines(
+    result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str], markdown: bool
+) -> list[str]:
+    table = _markdown if markdown else _aligned
+    lines = table(*_cells(result.rows))
+    lines += ["", *_footnotes(result)]
+    for pair, found in zip(pairs, peaks, strict=False):
+        lines += ["", *_allocations(pair, found, table)]
+    return lines
+
+
+def _cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+    """Where a row stands in the grid, what it compares, and what came out."""
+    from runner.selection import short
+
+    places = list(dict.fromkeys(name for row in rows for name in row.pair.held))
+    head = [*map(short, places), "cell", "against", "metric", "value", "baseline"]
+    lines, before = [], None
+    for row in rows:
+        pair = row.pair
+        if pair is before:
+            where = [""] * (len(places) + 2)
+        else:
+            where = [pair.held.get(name, "") for name in places]
+            where += [pair.candidate_name, pair.baseline_name]
+        before = pair
+        lines.append([*where, *_figures(row), row.explanation])
+    return [*head, "ratio", "95 % interval", "verdict"], lines
+
+
+def _figures(row: Row) -> list[str]:
+    if row.metric not in METRICS:
+        statuses = (row.pair.candidate.outcome.status, row.pair.baseline.outcome.status)
+        return [row.metric, *(status.replace("_", " ") for status in statuses), "", ""]
+    values = [
+        readable(row.metric, value) if value is not None else "-"
+        for value in (row.candidate, row.baseline)
+    ]
+    ratio = "" if row.ratio is None else _ratio(row.ratio)
+    interval = ""
+    if row.interval:
+        low, high = row.interval
+        interval = "exact" if low == high else f"{_ratio(low)} to {_ratio(high)}"
+    return [METRICS[row.metric].label, *values, ratio, interval]
+
+
+def _ratio(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}"
+
+
+def _footnotes(result: Comparison) -> list[str]:
+    """What the verdicts rest on, as far as there are such rows."""
+    bounds: dict[str, list[str]] = {}
+    for row in result.rows:
+        if row.same_within:
+            labels = bounds.setdefault(row.same_within, [])
+            if METRICS[row.metric].label not in labels:
+                labels.append(METRICS[row.metric].label)
+    same = "; ".join(f"{', '.join(labels)} within {bound}" for bound, labels in bounds.items())
+    lines = [f"same: {same}"] if same else []
+    if result.tested:
+        many = f", together (Bonferroni over {result.tested} rows)" if result.tested > 1 else ""
+        lines.append(f"intervals: 95 %{many}, over processes")
+    if any(row.more_processes for row in result.rows):
+        lines.append("more processes: of either cell; measure.timing_processes sets how many")
+    counts = {str(row.verdict): 0 for row in result.rows}
+    for row in result.rows:
+        counts[row.verdict] += 1
+    lines.append(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    return lines
+
+
+def _allocations(pair: Pair, peaks: Peaks | str, table: Any) -> list[str]:
+    place = "".join(f", {name}={value}" for name, value in pair.held.items())
+    title = f"at the peak of {pair.candidate_name}, against {pair.baseline_name}{place}"
+    if isinstance(peaks, str):
+        return [f"{title}: unknown ({peaks})"]
+    shown, rest = peaks.apart[:_MOST_GROUPS], peaks.apart[_MOST_GROUPS:]
+    alike = [group for group in peaks.groups if group not in peaks.apart]
+    lines = [
+        [group.op or "-", group.shape, group.dtype, str(group.candidate_count),
+         readable_bytes(group.candidate_bytes), str(group.baseline_count),
+         readable_bytes(group.baseline_bytes), _signed(group.difference)]
+        for group in shown
+    ]  # fmt: skip
+    for groups, what in ((rest, "smaller differences"), (alike, "alike")):
+        if groups:
+            ours = sum(group.candidate_bytes for group in groups)
+            theirs = sum(group.baseline_bytes for group in groups)
+            lines.append([f"{len(groups)} {what}", "", "", "", readable_bytes(ours), "",
+                          readable_bytes(theirs), _signed(ours - theirs)])  # fmt: skip
+    ours, theirs = peaks.candidate_bytes, peaks.baseline_bytes
+    lines.append(["all", "", "", "", readable_bytes(ours), "", readable_bytes(theirs),
+                  _signed(ours - theirs)])  # fmt: skip
+    head = ["op", "shape", "dtype", "count", "bytes", "count", "baseline", "difference"]
+    return [title, "", *table(head, lines)]
+
+
+def _signed(value: int) -> str:
+    return f"{'+' if value > 0 else '-' if value < 0 else ''}{readable_bytes(abs(value))}"
+
+
+_FIGURES = ("value", "ratio", "95 % interval", "count", "bytes", "baseline", "difference")
+
+
+def _aligned(head: list[str], lines: list[list[str]]) -> list[str]:
+    """Plain text: words to the left, figures to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
+    columns = list(zip(head, widths, strict=True))
+    return [
+        "  ".join(
+            text.rjust(width) if name in _FIGURES else text.ljust(width)
+            for text, (name, width) in zip(line, columns, strict=True)
+        ).rstrip()
+        for line in [head, *lines]
+    ]
+
+
+def _markdown(head: list[str], lines: list[list[str]]) -> list[str]:
+    rule = ["--:" if name in _FIGURES else ":--" for name in head]
+    escaped = [[text.replace("|", "\\|") for text in line] for line in lines]
+    return [f"| {' | '.join(line)} |" for line in (head, rule, *escaped)]

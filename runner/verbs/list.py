@@ -1,0 +1,59 @@
+"""`list`: every scenario, execution, device, measure, experiment and claim, a line each.
+
+Read from the files in conf/: a name is a file, its line is what the file's first comment says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner import places
+from runner.errors import BadInput, nearest
+
+GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment", "claim")
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m runner list",
+        description="Every choice there is, a line each: GROUP=NAME and what it is.",
+        epilog="Example: python -m runner list scenario",
+    )
+    parser.add_argument("group", nargs="*", help=f"only these groups ({', '.join(GROUPS)})")
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+    options = parser.parse_args(arguments)
+    for group in options.group:
+        if group not in GROUPS:
+            raise BadInput(f"{group}: there is no group of that name.", nearest(group, GROUPS))
+    choices = {group: _choices(group) for group in options.group or GROUPS}
+    if options.json:
+        print(json.dumps(choices, indent=1))
+        return 0
+    width = max(len(f"{group}={name}") for group, names in choices.items() for name in names)
+    for group, names in choices.items():
+        for name, what in names.items():
+            print(f"{f'{group}={name}':<{width}}  {what}".rstrip())
+    return 0
+
+
+def _choices(group: str) -> dict[str, str]:
+    return {path.stem: _first_sentence(path) for path in sorted((places.conf() / group).glob("*.yaml"))}
+
+
+def _first_sentence(path: Path) -> str:
+    """The header comment up to its first full stop."""
+    words: list[str] = []
+    for line in path.read_text().splitlines():
+        if not line.startswith("#"):
+            break
+        text = line.lstrip("# ").strip()
+        if text.startswith("@package"):
+            continue
+        sentence, stop, _ = f"{text} ".partition(". ")
+        words.append(sentence.strip())
+        if stop:
+            break
+    return " ".join(words).rstrip(".")

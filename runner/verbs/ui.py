@@ -1,0 +1,155 @@
+"""`ui`: serves MLflow's UI on the store in use, and prints links that open it ready to read."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+from runner import lifecycle, places, tracking
+from runner.errors import BadInput, Interrupted, ServerError
+from runner.tracking import Place
+
+START_SECONDS = 120.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m runner ui",
+        description="Serves the MLflow UI on the store in use until Ctrl-C, and prints links to "
+        "the table of runs and to the comparison. With tracking=server it prints the links only.",
+        epilog="Example: python -m runner ui --port 5001",
+    )
+    parser.add_argument("--port", type=int, default=5000, help="5000 unless said")
+    parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 (only this machine)")
+    parser.add_argument("store", nargs="*", help="tracking=server, tracking.uri=..., as for a run")
+    options = parser.parse_args(arguments)
+    choice = tracking.chosen(options.store)
+    if choice.kind == "none":
+        raise BadInput("tracking=none: there is no store to look at.", "Say tracking=local.")
+    place = tracking.place_of(choice, places.outputs())
+    os.environ.update(tracking.environment(os.environ))
+    if choice.kind == "server":
+        _print_links(place)
+        return 0
+    _check_free(options.host, options.port)
+    place = replace(place, pages=f"http://{options.host}:{options.port}")
+    log = places.outputs() / "ui.log"
+    try:
+        with _signals(), _served(place, options.host, options.port, log) as server:
+            _print_links(place)
+            print("Ctrl-C ends it.", flush=True)
+            server.wait()
+    except Interrupted as stop:
+        return stop.exit_code
+    raise ServerError(f"the UI ended by itself (see {lifecycle.relative(log)}).", "Start it again.")
+
+
+def _print_links(place: Place) -> None:
+    from runner.tracking.store import open_quietly
+
+    store = open_quietly(place)
+    sweep = store.newest_sweep()
+    everything = store.links(None)
+    print(f"MLflow      {place.pages}")
+    print(f"all runs    {everything.runs}")
+    if sweep:
+        links = store.links(sweep)
+        print(f"last sweep  {links.runs}")
+        print(f"compared    {links.comparison}", flush=True)
+    else:
+        print(f"compared    {everything.comparison}", flush=True)
+
+
+@contextmanager
+def _served(place: Place, host: str, port: int, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The server, once it answers; every process of it is gone afterwards."""
+    from runner.tracking.store import open_quietly
+
+    assert place.artifacts is not None
+    open_quietly(place)  # it is made under our lock, never by the server
+    with log.open("wb") as noise:
+        server = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+                *("--host", host, "--port", str(port)),
+                *("--backend-store-uri", place.uri, "--artifacts-destination", place.artifacts),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=noise,
+            stderr=noise,
+            cwd=places.outputs(),
+            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            start_new_session=True,
+        )
+    try:
+        _wait_until_it_answers(server, f"http://{host}:{port}/health", log)
+        yield server
+    finally:
+        _end(server)
+
+
+def _wait_until_it_answers(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise ServerError(
+        f"the UI did not start (see {lifecycle.relative(log)}).", "Try another --port."
+    )
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """Its whole session, politely first."""
+    for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
+        try:
+            os.killpg(server.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            server.wait(seconds)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _check_free(host: str, port: int) -> None:
+    try:
+        with socket.create_server((host, port)):
+            pass
+    except (OSError, OverflowError) as error:
+        raise BadInput(
+            f"--port {port}: can't be used on {host} ({error}).",
+            f"Say --port {port + 1}, or end what uses it.",
+        ) from error
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Ctrl-C, a polite kill and a closed terminal all end it in order."""
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for each in watched:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {each: signal.signal(each, stop) for each in watched}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,101 @@
+"""What many tests stand on: one warm server for all, and the product as a user starts it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from runner import compose, environment, lifecycle
+from runner.compose import Planned
+from runner.config import Device, Experiment, Measure, Tracking
+from runner.isolation.server import Server
+from runner.isolation.worker import Assignment
+from runner.records import Record, Trial
+from runner.scenario import Scenario
+
+MeasureWords = Callable[..., Record]
+RunScenario = Callable[..., Trial]
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+ANYWHERE = Device("auto", 0, None, None, None)
+BRIEF = Measure("brief", 1, 1, 1, 5, 5, 10.0, 3, 60.0, None)
+UNTRACKED = Tracking("none", None, "runner")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("server") / "server.log")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def run_scenario(server: Server) -> RunScenario:
+    """One trial of a scenario object that has no YAML."""
+
+    def run(
+        scenario: Scenario,
+        kind: str = "timing",
+        device: Device = ANYWHERE,
+        measure: Measure = BRIEF,
+        execution: str = "eager",
+    ) -> Trial:
+        experiment = Experiment(
+            "test", scenario, execution, device, measure, UNTRACKED, batch_size=4, seed=0
+        )
+        return server.run(Assignment(experiment, kind, 0), measure.timeout_seconds)
+
+    return run
+
+
+@pytest.fixture
+def measure(server: Server, tmp_path: Path) -> MeasureWords:
+    """A run's record from the words of its command line. One memory trial by default."""
+
+    def run(*words: str, timing: bool = False, memory: bool = True) -> Record:
+        folder = tmp_path / "run"
+        shutil.rmtree(folder, ignore_errors=True)
+        plan = compose.plan([*words, "tracking=none"], tmp_path / "sweep")
+        return _recorded(server, plan.cells[0], folder, {"timing": timing, "memory": memory})
+
+    return run
+
+
+def _recorded(server: Server, planned: Planned, folder: Path, wanted: Mapping[str, bool]) -> Record:
+    run = lifecycle.open_run(planned, folder)
+    run.assignments = [each for each in run.assignments if wanted[each.kind]]
+    while (assignment := run.next) is not None:
+        timeout = run.experiment.measure.timeout_seconds
+        lifecycle.add_trial(run, server.run(assignment, timeout))
+    return lifecycle.close_run(run, environment.describe())
+
+
+@pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    return tmp_path / "outputs"
+
+
+@pytest.fixture
+def cli(outputs: Path) -> Cli:
+    """`python -m runner WORDS`, with outputs of its own."""
+
+    def run(
+        *words: str, cwd: Path | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "runner", *words],
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=cwd,
+            env={**os.environ, "RUNNER_OUTPUTS": str(outputs)},
+        )
+
+    return run

@@ -1,0 +1,185 @@
+"""Records as real runs leave them, in folders as real runs leave them, without running anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from pathlib import Path
+from typing import Any
+
+from runner import records
+from runner.records import COMPLETED, Outcome, Record, Status, Trial
+
+MEASURE = {
+    "name": "quick",
+    "timing_processes": 3,
+    "memory_processes": 1,
+    "warmup_steps": 2,
+    "steps": 200,
+    "min_steps": 5,
+    "max_seconds": 1.0,
+    "memory_steps": 5,
+    "timeout_seconds": 120.0,
+    "host_limit_mb": None,
+}
+DEVICE = {
+    "kind": "cpu",
+    "index": 0,
+    "memory_limit_mb": None,
+    "intra_op_threads": None,
+    "inter_op_threads": None,
+}
+
+
+def completed(
+    id: str = "20250101-120000-a1b2c3",
+    *,
+    scenario: str = "while_loop",
+    execution: str = "graph",
+    batch_size: int = 32,
+    sweep: dict[str, Any] | None = None,
+    started_at: str = "2025-01-01T12:00:00.250000+00:00",
+    **parameters: Any,
+) -> Record:
+    """A run that went through. Its state is M bytes; python_loop keeps every one of them."""
+    parameters = {"iterations": 100, "size": 100, "gradient": "tape", **parameters}
+    state = batch_size * parameters["size"] * 4
+    weight = parameters["size"] ** 2 * 4
+    kept = parameters["iterations"] if scenario == "python_loop" else 3
+    peak = weight + kept * state
+    step_seconds = 1e-5 * parameters["iterations"] * (1 + batch_size / 100)
+    timing = [
+        Trial(
+            "timing",
+            index,
+            COMPLETED,
+            phases={
+                "build": {"seconds": 0.01},
+                "first_call": {"seconds": 0.05},
+                "steps": {"seconds": 200 * step_seconds},
+                "release": {"seconds": 0.002},
+            },
+            steps={"seconds": [step_seconds * (1 + (i * 7 % 13) / 100) for i in range(500)]},
+        )
+        for index in range(3)
+    ]
+    memory = Trial(
+        "memory",
+        0,
+        COMPLETED,
+        phases={"build": {"seconds": 0.02}, "first_call": {"seconds": 0.1}},
+        steps={"live_bytes": [float(weight + state)] * 5},
+    )
+    return Record(
+        id=id,
+        cell=f"cell-{scenario}-{execution}-{batch_size}",
+        started_at=started_at,
+        spec={
+            "scenario": scenario,
+            "target": "scenarios.loops.WhileLoop",
+            "parameters": parameters,
+            "execution": execution,
+            "device": DEVICE,
+            "batch_size": batch_size,
+            "seed": 0,
+            "measure": MEASURE,
+        },
+        outcome=COMPLETED,
+        metrics={
+            "tensor_peak_bytes": peak,
+            "tensor_step_peak_bytes": peak - weight,
+            "tensor_live_bytes": weight + state,
+            "tensor_retained_bytes": 0,
+            "tensor_growth_bytes_per_step": 0,
+            "allocations_per_step": 3 * parameters["iterations"],
+            "host_peak_bytes": 31_457_280 + peak,
+            "host_growth_bytes_per_step": None,
+            "build_seconds": 0.01,
+            "first_call_seconds": 0.05,
+            "step_seconds": step_seconds,
+            "examples_per_second": batch_size / step_seconds,
+            "graph_traces": 1,
+            "graph_nodes": 57,
+        },
+        unavailable={"host_growth_bytes_per_step": "needs 200 steps, or 10 s of them"},
+        intervals={"step_seconds": (step_seconds * 0.97, step_seconds * 1.04)},
+        trials=(*timing, memory),
+        allocations={
+            "total_bytes": peak,
+            "phase": "steps",
+            "step": 2,
+            "groups": [
+                {
+                    "op": "MatMul",
+                    "shape": [batch_size, parameters["size"]],
+                    "dtype": "float32",
+                    "count": kept,
+                    "bytes": kept * state,
+                    "share": kept * state / peak,
+                },
+                {
+                    "op": "Fill",
+                    "shape": [parameters["size"], parameters["size"]],
+                    "dtype": "float32",
+                    "count": 1,
+                    "bytes": weight,
+                    "share": weight / peak,
+                },
+            ],
+        },
+        environment={"tensorflow": "2.21.0"},
+        fingerprint="f1f1f1f1",
+        sweep=sweep,
+    )
+
+
+def failed(
+    id: str = "20250101-120100-d4e5f6",
+    status: Status = Status.OUT_OF_MEMORY,
+    reason: str = "OOM when allocating tensor with shape[512,100] | on <CPU>\n  in my_step, line 7",
+    **like: Any,
+) -> Record:
+    """A run that ended in its first call; nothing could be measured."""
+    outcome = Outcome(status, "first_call", reason)
+    return dataclasses.replace(
+        completed(id, **like),
+        outcome=outcome,
+        metrics={"tensor_peak_bytes": None, "step_seconds": None},
+        unavailable={"tensor_peak_bytes": "no memory trial completed", "step_seconds": "no steps"},
+        intervals={},
+        trials=(Trial("timing", 0, outcome),),
+        allocations=None,
+    )
+
+
+def sweep_of_nine(name: str = "2025-01-01-13-00-00-ab12") -> list[Record]:
+    """Three ways to loop, three batch sizes; the largest unrolled one ran out of memory."""
+    found = []
+    cells = itertools.product(("python_loop", "while_loop", "numpy_loop"), (32, 128, 512))
+    for number, (scenario, batch_size) in enumerate(cells):
+        like: dict[str, Any] = {
+            "scenario": scenario,
+            "execution": "graph",
+            "batch_size": batch_size,
+            "started_at": f"2025-01-01T13:00:{number:02}+00:00",
+            "sweep": {
+                "id": name,
+                "cell": number,
+                "swept": {"scenario": scenario, "batch_size": str(batch_size)},
+            },
+        }
+        identity = f"{name}-{number}"
+        out_of_memory = scenario == "python_loop" and batch_size == 512
+        found.append((failed if out_of_memory else completed)(identity, **like))
+    return found
+
+
+def kept(record: Record, folder: Path) -> Path:
+    """The record's folder, with everything in it that a real run leaves."""
+    folder.mkdir(parents=True)
+    for trial in record.trials:
+        records.append_trial(trial, folder)
+    (folder / "config.yaml").write_text("batch_size: 32\n")
+    (folder / "run.log").write_text("what TensorFlow said\n")
+    records.write(record, folder)
+    return folder

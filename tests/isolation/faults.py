@@ -1,0 +1,129 @@
+"""Scenarios that end badly, each in its own way, in the phase that they are told."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from runner.scenario import Bench, Executions, Step
+
+
+class Unsendable(Exception):
+    """An exception that can't even be described."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no description")
+
+
+def _out_of_memory() -> None:
+    import tensorflow as tf
+
+    kept = []
+    while True:
+        kept.append(tf.zeros([1000, 1000]))
+
+
+def _flood() -> None:
+    line = b"x" * 1023 + b"\n"
+    for _ in range(20_000):
+        os.write(1, line)
+        os.write(2, line)
+
+
+def _close_everything() -> None:
+    os.closerange(3, 1024)
+
+
+def _leave_a_process_behind() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+    Path(os.environ.get("FAULT_PID_FILE", "/dev/null")).write_text(str(child.pid))
+
+
+ENDS: dict[str, Any] = {
+    "none": lambda: None,
+    "exception": lambda: [][1],
+    "unsendable": lambda: (_ for _ in ()).throw(Unsendable()),
+    "out_of_memory": _out_of_memory,
+    "sys_exit": lambda: sys.exit(3),
+    "sys_exit_0": lambda: sys.exit(0),
+    "os_exit": lambda: os._exit(7),
+    "os_exit_0": lambda: os._exit(0),
+    "os_exit_255": lambda: os._exit(255),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "abort": os.abort,
+    "segfault": lambda: ctypes.string_at(0),
+    "hang": lambda: time.sleep(600),
+    "flood": _flood,
+    "close_everything": _close_everything,
+    "leave_a_process": _leave_a_process_behind,
+    "keyboard_interrupt": lambda: signal.raise_signal(signal.SIGINT),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Ends as `end` says when it comes to `phase` (`build`, `first_call` or `steps`)."""
+
+    executions: ClassVar[Executions] = ("eager",)
+
+    end: str
+    phase: str
+    pid_file: str = "/dev/null"
+
+    def build(self, bench: Bench) -> Step:
+        calls = 0
+        os.environ["FAULT_PID_FILE"] = self.pid_file
+        if self.phase == "build":
+            ENDS[self.end]()
+
+        def step() -> None:
+            nonlocal calls
+            calls += 1
+            if self.phase == ("first_call" if calls == 1 else "steps"):
+                ENDS[self.end]()
+
+        return step
+
+
+@dataclass(frozen=True)
+class Spike:
+    """Fills host memory for a moment: 400 MB, held for as long as `seconds`."""
+
+    executions: ClassVar[Executions] = ("eager",)
+
+    megabytes: int
+    seconds: float
+
+    def build(self, bench: Bench) -> Step:
+        import numpy as np
+
+        def step() -> None:
+            block = np.ones(self.megabytes * 1_000_000 // 8)
+            time.sleep(self.seconds)
+            del block
+
+        return step
+
+
+@dataclass(frozen=True)
+class EndTheServer:
+    """Ends the warm server under its own feet, the first time that it is run."""
+
+    executions: ClassVar[Executions] = ("eager",)
+
+    marker: str
+
+    def build(self, bench: Bench) -> Step:
+        with contextlib.suppress(FileExistsError):
+            Path(self.marker).touch(exist_ok=False)
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
+        return lambda: None

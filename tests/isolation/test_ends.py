@@ -1,0 +1,155 @@
+"""Every way that a child can end, done for real, is an outcome with phase and reason."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.isolation.server import Server
+from runner.records import Status
+from tests.conftest import ANYWHERE, BRIEF, RunScenario
+from tests.isolation.faults import EndTheServer, Fault, Spike
+
+PHASES = ("build", "first_call", "steps")
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_trial_that_ends_well_is_completed(run_scenario: RunScenario) -> None:
+    trial = run_scenario(Fault("none", "build"))
+    assert trial.outcome.completed
+    assert set(trial.phases) == {"build", "first_call", "steps", "release"}
+    assert len(trial.steps["seconds"]) == BRIEF.warmup_steps + BRIEF.steps
+
+
+@pytest.mark.parametrize("kind", ["timing", "memory"])
+@pytest.mark.parametrize("phase", PHASES)
+def test_an_exception_is_a_failure_that_points_at_its_line(
+    run_scenario: RunScenario, phase: str, kind: str
+) -> None:
+    outcome = run_scenario(Fault("exception", phase), kind).outcome
+    assert (outcome.status, outcome.phase) == (Status.FAILED, phase)
+    assert outcome.reason is not None
+    assert "IndexError: list index out of range" in outcome.reason
+    assert "faults.py:" in outcome.reason
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "says"),
+    [
+        ("sys_exit", Status.FAILED, "the code called sys.exit(3)"),
+        ("sys_exit_0", Status.FAILED, "the code called sys.exit(0)"),
+        ("os_exit", Status.FAILED, "exit code 7"),
+        ("os_exit_0", Status.FAILED, "exit code 0"),
+        ("os_exit_255", Status.FAILED, "exit code 255"),
+        ("kill", Status.KILLED, "SIGKILL"),
+        ("abort", Status.KILLED, "SIGABRT"),
+        ("segfault", Status.KILLED, "SIGSEGV"),
+        ("close_everything", Status.FAILED, "could not be sent"),
+        ("unsendable", Status.FAILED, "Unsendable"),
+        ("keyboard_interrupt", Status.FAILED, "KeyboardInterrupt"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["timing", "memory"])
+def test_an_end_of_the_child_is_an_outcome_with_phase_and_reason(
+    run_scenario: RunScenario, end: str, status: Status, says: str, kind: str
+) -> None:
+    outcome = run_scenario(Fault(end, "steps"), kind).outcome
+    assert (outcome.status, outcome.phase) == (status, "steps")
+    assert outcome.reason is not None
+    assert says in outcome.reason
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_hang_ends_at_the_deadline(run_scenario: RunScenario, phase: str) -> None:
+    outcome = run_scenario(
+        Fault("hang", phase), measure=replace(BRIEF, timeout_seconds=1.0)
+    ).outcome
+    assert (outcome.status, outcome.phase) == (Status.TIMED_OUT, phase)
+    assert outcome.reason is not None
+    assert "deadline of 1 s" in outcome.reason
+
+
+@pytest.mark.parametrize("kind", ["timing", "memory"])
+def test_memory_under_a_cap_ends_as_out_of_memory(run_scenario: RunScenario, kind: str) -> None:
+    capped = replace(ANYWHERE, memory_limit_mb=64)
+    trial = run_scenario(Fault("out_of_memory", "steps"), kind, device=capped)
+    assert (trial.outcome.status, trial.outcome.phase) == (Status.OUT_OF_MEMORY, "steps")
+    assert trial.outcome.reason is not None
+    assert "ResourceExhaustedError" in trial.outcome.reason
+
+
+def test_host_memory_above_its_limit_ends_as_out_of_memory(run_scenario: RunScenario) -> None:
+    limited = replace(BRIEF, host_limit_mb=200)
+    outcome = run_scenario(Spike(400, 0.0), measure=limited).outcome
+    assert outcome.status is Status.OUT_OF_MEMORY
+
+
+def test_a_flood_of_output_is_kept_up_to_a_bound_and_loses_no_result(
+    run_scenario: RunScenario, server: Server
+) -> None:
+    before = server.log.stat().st_size
+    trial = run_scenario(Fault("flood", "steps"), measure=replace(BRIEF, timeout_seconds=60.0))
+    assert trial.outcome.completed
+    written = server.log.stat().st_size - before
+    assert written < 1_100_000
+    assert "bytes of output were not kept" in server.log.read_text(errors="replace")[-200:]
+
+
+def test_what_the_child_started_ends_with_it(run_scenario: RunScenario, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    trial = run_scenario(Fault("leave_a_process", "first_call", str(pid_file)))
+    assert trial.outcome.completed
+    time.sleep(0.2)
+    assert not _alive(int(pid_file.read_text()))
+
+
+def test_the_server_dying_is_survived_and_the_trial_run_once_more(
+    run_scenario: RunScenario, tmp_path: Path
+) -> None:
+    trial = run_scenario(EndTheServer(str(tmp_path / "marker")))
+    assert trial.outcome.completed
+    assert run_scenario(Fault("none", "build")).outcome.completed
+
+
+def test_a_trial_after_a_fault_is_untouched_by_it(run_scenario: RunScenario) -> None:
+    run_scenario(Fault("segfault", "steps"))
+    assert run_scenario(Fault("none", "build")).outcome.completed
+
+
+def test_a_spike_held_for_a_millisecond_is_seen_within_one_per_cent(
+    run_scenario: RunScenario,
+) -> None:
+    trial = run_scenario(Spike(400, 0.001))
+    for phase in ("first_call", "steps"):
+        assert trial.phases[phase]["host_peak_bytes"] == pytest.approx(400e6, rel=0.01)
+    assert max(trial.steps["host_bytes"]) < 40e6, "between steps the spike is gone"
+
+
+def test_the_child_has_no_hydra_mlflow_or_pandas(run_scenario: RunScenario) -> None:
+    from tests.isolation.probes import Modules
+
+    reason = run_scenario(Modules(("hydra", "omegaconf", "mlflow", "sklearn"))).outcome.reason
+    assert reason is not None
+    assert "loaded: []" in reason
+
+
+def test_the_parent_has_no_tensorflow() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import runner.verbs.run, runner.sweep, sys;"
+        "sys.exit(any(name in sys.modules for name in ('tensorflow', 'mlflow', 'pandas')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], env=os.environ).returncode == 0

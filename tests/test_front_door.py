@@ -1,0 +1,207 @@
+"""The product as a user starts it: bad input, interruption, and what a good run leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from runner import places, records
+from tests.conftest import Cli
+
+ENDLESS = ("scenario=python_loop", "scenario.iterations=2000000000", "tracking=none")
+
+BAD_INPUT = {
+    "unknown scenario": (["scenario=whle_loop"], "did you mean 'while_loop'"),
+    "no scenario": ([], "no scenario was chosen"),
+    "unknown field": (["scenario=while_loop", "scenario.iteratons=3"], "mean 'iterations'"),
+    "unknown group": (["scnario=while_loop"], "did you mean 'scenario'"),
+    "unknown choice": (["scenario=while_loop", "device=gpo"], "did you mean 'gpu'"),
+    "unknown parameter value": (["scenario=python_loop", "scenario.gradient=tap"], "mean 'tape'"),
+    "added field": (["scenario=while_loop", "+scenario.foo=1"], "scenario.foo"),
+    "added group": (["scenario=while_loop", "+foo=1"], "foo"),
+    "batch_size=0": (["scenario=while_loop", "batch_size=0"], "out of range"),
+    "batch_size=-1": (["scenario=while_loop", "batch_size=-1"], "out of range"),
+    "batch_size=abc": (["scenario=while_loop", "batch_size=abc"], "no whole number"),
+    "batch_size=1e9999": (["scenario=while_loop", "batch_size=1e9999"], "no whole number"),
+    "batch_size empty": (["scenario=while_loop", "batch_size="], "no whole number"),
+    "said twice": (["scenario=while_loop", "seed=1", "seed=2"], "said twice"),
+    "missing =": (["scenario=while_loop", "device"], "needs a '='"),
+    "misspelt verb": (["lst"], "did you mean 'list'"),
+    "verb after overrides": (["scenario=while_loop", "list"], "needs a '='"),
+    "unsupported execution": (["scenario=numpy_loop", "execution=graph"], "it has: eager"),
+    "unreadable value": (["scenario=while_loop", "batch_size=[1"], "can't be read"),
+    "unknown interpolation": (["scenario=while_loop", "seed=${nope}"], "nope"),
+    "unknown flag": (["scenario=while_loop", "--fast"], "no such flag"),
+    "several values without -m": (["scenario=python_loop,while_loop"], "-m"),
+    "bad cell in a sweep": (["-m", "scenario=python_loop", "batch_size=1,0"], "out of range"),
+    "foreign parameter in a sweep": (
+        ["-m", "scenario=python_loop,numpy_loop", "scenario.gradient=none,tape"],
+        "scenario.gradient",
+    ),
+    "resume without a sweep": (["scenario=while_loop", "resume=latest"], "only a sweep"),
+    "resume with none to resume": (["-m", "scenario=while_loop", "resume=latest"], "no sweep yet"),
+    "unknown group in list": (["list", "scenaro"], "did you mean 'scenario'"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_message_exit_code_2_and_nothing_written(
+    case: str, cli: Cli, outputs: Path, tmp_path: Path
+) -> None:
+    words, says = BAD_INPUT[case]
+    done = cli(*words, cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert says in done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("runner: ")
+    assert len(done.stderr.strip().splitlines()) == 2, "what and where; what to do"
+    assert "Traceback" not in done.stderr
+    assert not outputs.exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("size: [1\n", "line 2"),
+        ("_target_: scenarios.nowhere.Thing\n", "can't be imported"),
+        ("_target_: scenarios.loops.Nothing\n", "can't be imported"),
+        ("size: 3\n", "has no _target_"),
+        ("just text\n", "scenario"),
+        ("_target_: scenarios.loops.NumpyLoop\nsize: 3\n", "scenario.iterations: has no value"),
+    ],
+)
+def test_a_scenario_file_that_cannot_be_used_is_bad_input(
+    text: str, says: str, cli: Cli, outputs: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "conf" / "scenario"
+    folder.mkdir(parents=True)
+    (folder / "mine.yaml").write_text(text)
+    done = cli("--config-dir", str(tmp_path / "conf"), "scenario=mine")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not outputs.exists()
+
+
+def test_bad_input_is_answered_without_loading_tensorflow() -> None:
+    code = (
+        "import sys; from runner.__main__ import main;"
+        "code = main(['scenario=while_loop', 'batch_size=0']);"
+        "sys.exit(code if 'tensorflow' not in sys.modules else 99)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 2
+
+
+@pytest.mark.parametrize("verb", ["", "list", "publish", "ui"])
+def test_help_is_given_by_every_verb(verb: str, cli: Cli) -> None:
+    done = cli(*filter(None, [verb]), "--help")
+    assert done.returncode == 0
+    assert "python -m runner" in done.stdout
+
+
+def test_list_names_every_file_of_every_group(cli: Cli) -> None:
+    listed = json.loads(cli("list", "--json").stdout)
+    for group, names in listed.items():
+        assert sorted(names) == sorted(path.stem for path in (places.conf() / group).glob("*.yaml"))
+        assert all(names.values()), f"each {group} says in its header what it is"
+    lines = cli("list").stdout.splitlines()
+    assert len(lines) == sum(len(names) for names in listed.values())
+
+
+def test_a_run_leaves_record_trials_config_and_log(cli: Cli, outputs: Path, tmp_path: Path) -> None:
+    done = cli("scenario=while_loop", "tracking=none", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout, "piped output holds no control codes"
+    (folder,) = (outputs / "runs").glob("*/*")
+    assert {path.name for path in folder.iterdir()} == {
+        *("record.json", "trials.jsonl", "config.yaml", "run.log")
+    }
+    record = records.read(folder)
+    assert record.outcome.completed
+    assert [trial.kind for trial in record.trials] == ["memory", "timing", "timing", "timing"]
+    assert record.spec["execution"] == "graph", "while_loop's natural execution"
+    assert str(record.metrics["tensor_peak_bytes"]).isdigit()
+    assert all(name in record.metrics for name in ("step_seconds", "host_peak_bytes"))
+    assert set(record.unavailable) == {
+        name for name, value in record.metrics.items() if value is None
+    }
+    assert list(tmp_path.iterdir()) == [outputs], "nothing lands where the user stands"
+
+
+def test_the_cell_does_not_depend_on_where_its_record_goes(cli: Cli, outputs: Path) -> None:
+    cli("scenario=numpy_loop", "tracking=none")
+    cli("scenario=numpy_loop", "tracking=local")
+    cli("scenario=numpy_loop", "tracking=none", "seed=1")
+    cells = [records.read(folder).cell for folder in sorted((outputs / "runs").glob("*/*"))]
+    assert cells[0] == cells[1] != cells[2]
+
+
+def _start(words: tuple[str, ...], outputs: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runner", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RUNNER_OUTPUTS": str(outputs)},
+    )
+    parent = psutil.Process(process.pid)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:  # until the server has forked a child
+        if any(each.ppid() != process.pid for each in parent.children(recursive=True)):
+            return process
+        time.sleep(0.1)
+    raise AssertionError("no trial was started")
+
+
+def _family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_all_processes_and_keeps_what_is_finished(
+    number: signal.Signals, code: int, outputs: Path
+) -> None:
+    process = _start(ENDLESS, outputs)
+    family = _family(process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert alive == []
+    (folder,) = (outputs / "runs").glob("*/*")
+    assert records.read(folder).outcome.status == "interrupted"
+
+
+def test_after_a_sigkill_of_the_parent_neither_server_nor_child_lives_on(outputs: Path) -> None:
+    process = _start((*ENDLESS[:2], "tracking=local"), outputs)
+    family = _family(process)
+    assert len(family) >= 3, "server, child, tracking store"
+    process.kill()
+    process.communicate(timeout=30)
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert alive == []
+
+
+def test_a_run_that_fails_exits_1_and_says_where_its_log_is(cli: Cli, outputs: Path) -> None:
+    done = cli(*ENDLESS, "measure.timeout_seconds=1")
+    assert done.returncode == 1
+    assert "timed out in first_call" in done.stdout
+    assert "run.log" in done.stdout
+    (folder,) = (outputs / "runs").glob("*/*")
+    record = records.read(folder)
+    assert record.outcome.status == "timed_out"
+    assert record.metrics["tensor_peak_bytes"] is None
+    assert "deadline" in record.unavailable["tensor_peak_bytes"]
