@@ -1,8 +1,9 @@
 """Two cells side by side: the ratio of a metric, its interval, and a verdict. A view of records.
 
-Core: standard library and NumPy. A difference is `better` or `worse` where its whole interval lies
-beyond what counts as the same, `same` where it lies within, `unclear` where it straddles the bound,
-and then the number of processes that would settle it is worked out. What counts as the same:
+Core: standard library and NumPy. A difference is `better` or `worse` where it is larger than what
+counts as the same and its interval leaves out no difference at all; `same` where its whole interval
+lies within what counts as the same; else `unclear`, and then it is worked out how many processes
+would settle it. What counts as the same:
 
 - Times: a ratio within the noise threshold, 5 % unless said otherwise, to either side. The ratio's
   error comes from a hierarchical bootstrap: processes are drawn, then steps within each, and the
@@ -50,9 +51,9 @@ DEFAULT_METRICS = (
 OUTCOME = "outcome"
 """The row of two cells of which at least one did not complete names this instead of a metric."""
 
-_RESAMPLES = 4000
+_RESAMPLES = 2000
 _MOST_PROCESSES = 200
-_POWER = 0.8416  # standard errors beyond the bound that make a settled verdict 80 % likely
+_POWER = 0.8416  # this many standard errors to one side of the truth lie 80 % of estimates
 
 
 class Verdict(StrEnum):
@@ -129,20 +130,34 @@ class _Effect:
     def exact(self) -> bool:
         return self.baseline.error == 0 and self.candidate.error == 0
 
-    def half_width(self, confidence: float, more: int = 0, power: float = 0.0) -> float:
-        """Of the interval, as it would be with `more` processes of either cell."""
-        if self.exact:
-            return 0.0
-        variance = degrees = 0.0
+    def error(self, more: int = 0) -> tuple[float, float]:
+        """Standard error and its degrees of freedom (Welch's), as they would be with `more`
+        processes of either cell."""
+        variance = uncertainty = 0.0
         for side in (self.baseline, self.candidate):
-            if side.error is None or side.processes + more < 2:
-                return math.inf
             count = side.processes + more
+            if side.error is None or count < 2:
+                return math.inf, 1.0
             share = side.error**2 * side.processes / count
             variance += share
-            degrees += share**2 / (count - 1)
-        t = estimate.student(variance**2 / degrees, confidence)
-        return (t + power) * math.sqrt(variance)
+            uncertainty += share**2 / (count - 1)
+        return math.sqrt(variance), variance**2 / uncertainty if uncertainty else 1.0
+
+    def half_width(self, confidence: float) -> float:
+        if self.exact:
+            return 0.0
+        error, degrees = self.error()
+        return estimate.student(degrees, confidence) * error
+
+    def settled_by(self, more: int, confidence: float) -> bool:
+        """Whether `more` processes of either cell would make the verdict clear, four times in
+        five, if value and errors are what they seem now."""
+        error, degrees = self.error(more)
+        half = (estimate.student(degrees, confidence) + _POWER) * error
+        beyond = abs(self.value) - self.bound
+        if beyond > 0:
+            return half <= abs(self.value) and _POWER * error <= beyond
+        return half <= -beyond
 
 
 def compare(
@@ -203,7 +218,7 @@ def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
     elif row.ratio is not None and math.isfinite(half) and effect.to_ratio:
         ends = (effect.to_ratio(low), row.ratio, effect.to_ratio(high))
         interval = (min(ends), max(ends))
-    if low > effect.bound or high < -effect.bound:
+    if abs(effect.value) > effect.bound and (low > 0 or high < 0):
         is_better = (high < 0) == METRICS[row.metric].smaller_is_better
         verdict = Verdict.BETTER if is_better else Verdict.WORSE
     elif -effect.bound <= low and high <= effect.bound:
@@ -225,16 +240,13 @@ def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
 
 
 def _more_processes(effect: _Effect, confidence: float) -> int | None:
-    """The fewest that, each cell given as many, settle it four times in five, if the effect and
-    the errors are what they seem now."""
     if effect.baseline.error is None or effect.candidate.error is None:
         # One process says nothing of its spread: three are the fewest that do.
         return max(1, 3 - min(effect.baseline.processes, effect.candidate.processes))
-    distance = abs(abs(effect.value) - effect.bound)
-    for more in range(1, _MOST_PROCESSES + 1):
-        if effect.half_width(confidence, more, _POWER) <= distance:
-            return more
-    return None
+    return next(
+        (more for more in range(1, _MOST_PROCESSES + 1) if effect.settled_by(more, confidence)),
+        None,
+    )
 
 
 def _time_effect(metric: Metric, baseline: Record, candidate: Record, threshold: float) -> _Effect:

@@ -15,6 +15,7 @@ from runner.config import Device
 from runner.errors import Unavailable
 from runner.measure.allocations import allocator_of
 
+
 @dataclass(frozen=True)
 class Placed:
     """The device that was chosen, as TensorFlow names it, and what is known of it."""

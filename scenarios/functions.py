@@ -166,12 +166,13 @@ class Retracing:
             source = tensor_of(self.size)
             calls = [(source, of_kind[self.argument](float(number))) for number in numbers]
 
-        @bench.compile
         def scale(tensor: Any, factor: Any) -> Any:
             return tensor * factor
 
+        run = bench.compile(scale, reduce_retracing=self.reduce_retracing)
+
         def step() -> None:
             for arguments in calls:
-                scale(*arguments)
+                run(*arguments)
 
         return step

@@ -59,11 +59,13 @@ def run_scenario(server: Server) -> RunScenario:
 def measure(server: Server, tmp_path: Path) -> MeasureWords:
     """A run's record from the words of its command line. One memory trial by default."""
 
-    def run(*words: str, timing: bool = False, memory: bool = True) -> Record:
+    def run(*words: str, timing: bool = False, memory: bool = True, fails: bool = False) -> Record:
         folder = tmp_path / "run"
         shutil.rmtree(folder, ignore_errors=True)
         plan = compose.plan([*words, "tracking=none"], tmp_path / "sweep")
-        return _recorded(server, plan.cells[0], folder, {"timing": timing, "memory": memory})
+        record = _recorded(server, plan.cells[0], folder, {"timing": timing, "memory": memory})
+        assert fails or record.outcome.completed, record.outcome
+        return record
 
     return run
 

@@ -59,7 +59,10 @@ def completed(
                 "steps": {"seconds": 200 * step_seconds},
                 "release": {"seconds": 0.002},
             },
-            steps={"seconds": [step_seconds * (1 + (i * 7 % 13) / 100) for i in range(500)]},
+            steps={
+                "seconds": [step_seconds * (1 + (i * 7 % 13) / 100) for i in range(500)],
+                "host_bytes": [1e6 + 4096.0 * i for i in range(500)],
+            },
         )
         for index in range(3)
     ]
@@ -68,7 +71,7 @@ def completed(
         0,
         COMPLETED,
         phases={"build": {"seconds": 0.02}, "first_call": {"seconds": 0.1}},
-        steps={"live_bytes": [float(weight + state)] * 5},
+        steps={"tensor_live_bytes": [float(weight + state)] * 5},
     )
     return Record(
         id=id,

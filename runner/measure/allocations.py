@@ -25,21 +25,56 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from runner.measure.xplane import NONE, Bools, Ints, Mark, Window
+from runner.measure.xplane import (
+    CONSTANT,
+    EAGER_OP,
+    EXECUTABLE,
+    NONE,
+    Bools,
+    Ints,
+    Mark,
+    Window,
+)
 from runner.records import Phase
 
 MOST_POINTS = 2_000
 """Of a curve that is kept; what is dropped can't be seen."""
 
-MOST_TRACE_EVENTS = 100_000
-"""In a window. While it traces, the profiler holds some 0.7 kB an event, and 3.2 kB when it stops."""
+GRADIENT = "(gradient)"
+"""The last part of a scope: ops of the backward pass of what comes before."""
+
+XLA = "XLA"
+"""The op of what XLA allocates for a whole compiled function: its scope is the function's name."""
+
+FUNCTION = "function"
+"""The op of what is allocated while a function is made ready, as constants are folded."""
 
 _NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Split:
+    """Bytes at the peak by when they came and go; the four sum to all.
+
+    "The step" is the one that the peak is in, or the phase if it isn't in a step.
+    """
+
+    held_bytes: int
+    """There before the step: weights, inputs, state."""
+    kept_bytes: int
+    """Made in the step and still there when it ends: its leak, or the next step's input."""
+    gradient_bytes: int | None
+    """Made in the step before the first op of its backward pass, freed after that: kept for the
+    gradient. `None` where TensorFlow names no op of a backward pass: in eager mode, under XLA."""
+    passing_bytes: int
+    """Made and freed in the step, the above left out."""
 
 
 @dataclass(frozen=True)
@@ -52,16 +87,15 @@ class Group:
     count: int
     bytes: int
     share: float
-    held_bytes: int
-    kept_bytes: int
-    passing_bytes: int
+    split: Split
     scopes: tuple[Scope, ...]
     """Where they came from, largest first; they sum to the group."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """The layer or name scope of an op: `""` where TensorFlow does not tell, as in eager mode."""
+    """The layer or name scope of an op, `/` between its parts: `""` where TensorFlow does not
+    tell, as in eager mode. Ends in `GRADIENT` for the ops of its backward pass."""
 
     scope: str
     count: int
@@ -80,16 +114,6 @@ class Leak:
     bytes: int
     count_per_step: float
     bytes_per_step: float
-
-
-@dataclass(frozen=True)
-class Split:
-    """The peak by when it came and went: `held` was there before the step (or phase) of the peak,
-    `kept` was made in it and outlasts it, `passing` was made and is freed in it."""
-
-    held_bytes: int
-    kept_bytes: int
-    passing_bytes: int
 
 
 @dataclass(frozen=True)
@@ -179,7 +203,13 @@ class Allocations:
         return release.live_end_bytes if release else None
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -195,14 +225,21 @@ def allocator_of(kind: str, index: int = 0) -> str:
     return f"GPU_{index}_bfc" if kind == "gpu" else "bfc_cpu_allocator_for_gpu"
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(NamedTuple):
     """What allocations have in common that are counted together."""
 
     op: str
     scope: str
     shape: tuple[int, ...] | None
     dtype: str
+
+
+class _Range(NamedTuple):
+    """The events of a window that lie within a mark: from number `begin` to before `end`."""
+
+    mark: Mark
+    begin: int
+    end: int
 
 
 @dataclass
@@ -235,11 +272,16 @@ class _Peak:
     bytes: int = 0
     phase: str | None = None
     step: int | None = None
-    split: Split = field(default_factory=lambda: Split(0, 0, 0))
-    by_kind: dict[int, tuple[int, Split]] = field(default_factory=dict)
-    """Count, and bytes."""
+    counts: Counter[int] = field(default_factory=Counter)
+    """By kind, as are these: bytes held, kept, kept for the gradient, passing."""
+    parts: tuple[Counter[int], ...] = field(default_factory=lambda: (Counter(),) * 4)
+    knows_gradient: bool = False
     times: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     levels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def split(self, kinds: Iterable[int]) -> Split:
+        held, kept, gradient, passing = (sum(part[kind] for kind in kinds) for part in self.parts)
+        return Split(held, kept, gradient if self.knows_gradient else None, passing)
 
 
 class Replay:
@@ -247,49 +289,45 @@ class Replay:
 
     def __init__(self, allocator: str) -> None:
         self._allocator = allocator
-        self._seen: Counter[str] = Counter()
+        self._allocators: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kinds: dict[_Kind, int] = {}
         self._op_types: dict[str, str] = {}
         self._carried = _Lives(*np.zeros((6, 0), np.int64))
-        self._untold: int | None = None  # what the allocator counts more than we have seen
-        self._live_before = 0
         self._start_ns: int | None = None
-        self._previous: Mark | None = None
-        self._over = False
+        self._latest = Mark("", 0, 0, 0)
+        self._released = False
         self._stretches: list[Stretch] = []
-        self._steps_seen: set[int] = set()
+        self._steps: set[int] = set()
         self._leaks: Counter[int] = Counter()
         self._leak_bytes: Counter[int] = Counter()
         self._leak_steps = 0
         self._peak = _Peak()
         self._allocated_peak = self._allocator_peak = 0
+        self._in_use: int | None = None
+        self._live_before = 0
         self._times = self._levels = np.zeros(0, np.int64)
 
     def feed(self, window: Window) -> None:
         """Replay one more window."""
-        self._counts["windows"] += 1
-        self._counts["trace_events"] += window.trace_events
-        self._op_types.update(window.op_types)
-        codes, counts = np.unique(window.allocator, return_counts=True)
-        for code, count in zip(codes, counts, strict=True):
-            self._seen[_text(window, code)] += int(count)
-        chosen = [code for code in codes if _text(window, code) == self._allocator]
-        rows = np.flatnonzero(np.isin(window.allocator, chosen))
-
+        rows = self._chosen(window)
         time, freed = window.time_ns[rows], window.freed[rows]
-        marks = window.marks
-        begins = [int(np.searchsorted(time, mark.begin_ns, "left")) for mark in marks]
-        ends = [int(np.searchsorted(time, mark.end_ns, "right")) for mark in marks]
-        earliest = [*map(int, time[:1]), *(mark.begin_ns for mark in marks)]
-        if self._start_ns is None and earliest:
-            self._start_ns = min(earliest)
+        ranges = [
+            _Range(
+                mark,
+                int(np.searchsorted(time, mark.begin_ns, "left")),
+                int(np.searchsorted(time, mark.end_ns, "right")),
+            )
+            for mark in window.marks
+        ]
+        if self._start_ns is None and (time.size or ranges):
+            self._start_ns = min([mark.begin_ns for mark, _, _ in ranges] + time[:1].tolist())
 
-        made = np.flatnonzero(~freed)
         steps = np.full(rows.size, NONE, np.int64)
-        for mark, begin, end in zip(marks, begins, ends, strict=True):
+        for mark, begin, end in ranges:
             if mark.name == Phase.STEPS:
-                steps[begin:end] = mark.index
+                steps[begin:end] = mark.step
+        made = np.flatnonzero(~freed)
         lives = self._carried.then(
             _Lives(
                 address=window.address[rows[made]],
@@ -300,62 +338,67 @@ class Replay:
                 born=made,
             )
         )
-        died = self._deaths(lives, window, rows[freed], np.flatnonzero(freed))
+        died = self._deaths(window, rows, lives)
         level = _level(lives.requested, lives.born, died, rows.size)
         before = int(self._carried.requested.sum())
 
-        # The peak, from the first event to the release.
-        run = 0 if self._over else rows.size
-        for mark, begin in zip(marks, begins, strict=True):
-            if mark.name == Phase.RELEASE and not self._over:
-                self._over, run = True, begin
+        run = 0 if self._released else rows.size  # events before the release
+        for mark, begin, _ in ranges:
+            if mark.name == Phase.RELEASE:
+                self._released, run = True, min(run, begin)
+        if run and level[:run].max() > self._peak.bytes:
+            at = int(level[:run].argmax())
+            around = self._around(at, ranges, time)
+            self._peak = self._peak_at(at, around, level, before, lives, died)
+            self._peak.times, self._peak.levels = _curve(around, time, level, before)
         self._check(window, rows, lives, died, run)
-        if run and (at := int(np.argmax(level[:run]))) >= 0 and level[at] > self._peak.bytes:
-            self._take_peak(at, level, before, time, marks, begins, ends, lives, died)
 
-        for mark, begin, end in zip(marks, begins, ends, strict=True):
-            live_begin = int(level[begin - 1]) if begin else before
-            live_end = int(level[end - 1]) if end else before
-            inside = rows[begin:end][~freed[begin:end]]
+        for one in ranges:
+            inside = rows[one.begin : one.end][~freed[one.begin : one.end]]
+            _, levels = _curve(one, time, level, before)
             self._stretches.append(
                 Stretch(
-                    phase=mark.name,
-                    step=mark.index,
-                    begin_seconds=self._seconds(mark.begin_ns),
-                    end_seconds=self._seconds(mark.end_ns),
-                    live_begin_bytes=live_begin,
-                    live_end_bytes=live_end,
-                    peak_bytes=max(live_begin, int(level[begin:end].max(initial=0))),
+                    phase=one.mark.name,
+                    step=one.mark.step,
+                    begin_seconds=self._seconds(one.mark.begin_ns),
+                    end_seconds=self._seconds(one.mark.end_ns),
+                    live_begin_bytes=int(levels[0]),
+                    live_end_bytes=int(levels[-1]),
+                    peak_bytes=int(levels.max()),
                     allocated_bytes=int(window.requested_bytes[inside].sum()),
                     allocations=inside.size,
                 )
             )
-        self._take_leaks(marks, ends, lives, died)
+        self._take_leaks(ranges, lives, died)
+        # Ten times the points that are kept at the end: cut down again and again, few are lost.
         self._times, self._levels = simplify(
             np.concatenate([self._times, time]),
             np.concatenate([self._levels, level]),
             10 * MOST_POINTS,
         )
-        self._previous = marks[-1] if marks else self._previous
+        self._latest = window.marks[-1] if window.marks else self._latest
         self._carried = lives.take(died == _NEVER)
-        self._carried.born = np.full(self._carried.born.size, NONE, np.int64)
+        self._carried.born[:] = NONE
 
     def result(self) -> Allocations:
+        """What all windows so far say."""
         kinds = list(self._kinds)
+        groups = _groups(self._peak, kinds)
         times, levels = simplify(self._times, self._levels, MOST_POINTS)
+        peak_times, peak_levels = simplify(self._peak.times, self._peak.levels, MOST_POINTS)
         return Allocations(
             allocator=self._allocator,
-            allocators=dict(self._seen),
+            allocators=dict(self._allocators),
             total_bytes=self._peak.bytes,
             phase=self._peak.phase,
             step=self._peak.step,
-            split=self._peak.split,
-            groups=_groups(self._peak, kinds),
-            leaks=self._result_leaks(kinds),
+            split=self._peak.split(self._peak.counts),
+            groups=groups,
+            leaks=self._leaks_of(kinds),
             leak_steps=self._leak_steps,
             stretches=tuple(self._stretches),
-            curve=self._curve(times, levels),
-            peak_curve=self._curve(self._peak.times, self._peak.levels),
+            curve=self._readable(times, levels),
+            peak_curve=self._readable(peak_times, peak_levels),
             allocated_peak_bytes=self._allocated_peak,
             allocator_peak_bytes=self._allocator_peak,
             checks=Checks(
@@ -373,119 +416,159 @@ class Replay:
     def _seconds(self, time_ns: int) -> float:
         return (time_ns - (self._start_ns or 0)) / 1e9
 
-    def _curve(self, times: Ints, levels: Ints) -> Curve:
+    def _readable(self, times: Ints, levels: Ints) -> Curve:
         seconds = tuple(self._seconds(int(time)) for time in times)
         return Curve(seconds, tuple(int(level) for level in levels))
 
-    def _deaths(self, lives: _Lives, window: Window, rows: Ints, at: Ints) -> Ints:
+    def _chosen(self, window: Window) -> Ints:
+        """The events of our allocator, in order; the others are only counted."""
+        self._counts["windows"] += 1
+        self._counts["trace_events"] += window.trace_events
+        self._op_types.update(window.op_types)
+        codes, counts = np.unique(window.allocator, return_counts=True)
+        for code, count in zip(codes, counts, strict=True):
+            self._allocators[_text(window, code)] += int(count)
+        chosen = [code for code in codes if _text(window, code) == self._allocator]
+        rows = np.flatnonzero(np.isin(window.allocator, chosen))
+        self._counts["events"] += rows.size
+        time = window.time_ns[rows]
+        return self._untied(window, rows) if (time[1:] == time[:-1]).any() else rows
+
+    def _untied(self, window: Window, rows: Ints) -> Ints:
+        """Events at the same nanosecond in the one order that makes sense: what is live is freed,
+        what isn't is allocated. An allocator's clock readings hardly ever tie."""
+        live = set(self._carried.address.tolist())
+        waiting: list[int] = []
+        order: list[int] = []
+        times = window.time_ns[rows].tolist()
+        for row, time, following in zip(rows.tolist(), times, [*times[1:], None], strict=True):
+            waiting.append(row)
+            while waiting and time != following:
+                fitting = (
+                    row for row in waiting if window.freed[row] == (window.address[row] in live)
+                )
+                row = next(fitting, waiting[0])
+                waiting.remove(row)
+                order.append(row)
+                (live.discard if window.freed[row] else live.add)(window.address[row])
+        return np.array(order, np.int64)
+
+    def _kinds_of(self, window: Window, rows: Ints) -> Ints:
+        """A number for each allocation's op, scope, shape and dtype."""
+        whole = np.zeros(rows.size, np.int64)
+        for column in (window.op, window.shape, window.dtype, window.within):
+            values, which = np.unique(column[rows], return_inverse=True)
+            whole = np.unique(whole * values.size + which, return_inverse=True)[1]
+        firsts = np.unique(whole, return_index=True)[1]
+        numbers = []
+        for row in rows[firsts]:
+            op, within = _text(window, window.op[row]), _text(window, window.within[row])
+            name, scope = name_and_scope(op, within, self._op_types)
+            shape, dtype = _shape(_text(window, window.shape[row])), dtype_name(window.dtype[row])
+            kind = _Kind(name, scope, shape, dtype)
+            numbers.append(self._kinds.setdefault(kind, len(self._kinds)))
+        return np.array(numbers, np.int64)[whole]
+
+    def _deaths(self, window: Window, rows: Ints, lives: _Lives) -> Ints:
         """For each allocation the number of the event that ends it: its free or, where that was
         not seen, the next allocation of its address."""
-        address = np.concatenate([lives.address, window.address[rows]])
-        number = np.concatenate([lives.born, at])
+        frees = np.flatnonzero(window.freed[rows])
+        address = np.concatenate([lives.address, window.address[rows[frees]]])
+        number = np.concatenate([lives.born, frees])
         is_free = np.arange(address.size) >= lives.address.size
-        order = np.lexsort((number, address))
-        same = np.append(address[order][1:] == address[order][:-1], False)
-        following = np.append(number[order][1:], 0)
-        died = np.full(address.size, _NEVER, np.int64)
-        died[order] = np.where(same, following, _NEVER)
+        order = np.lexsort((number, address))  # the life of each address, one after the other
 
-        free_here = is_free[order]
-        free_next = np.append(free_here[1:], False)
-        self._counts["reused_addresses"] += int(np.count_nonzero(same & ~free_here & ~free_next))
-        preceded = np.append(False, same[:-1] & ~free_here[:-1])
-        unmatched = order[free_here & ~preceded] - lives.address.size
+        address, number, is_free = address[order], number[order], is_free[order]
+        goes_on = np.append(address[1:] == address[:-1], False)
+        ends_at = np.where(goes_on, np.append(number[1:], NONE), _NEVER)
+        died = np.empty_like(ends_at)
+        died[order] = ends_at
+
+        is_reused = goes_on & ~is_free & ~np.append(is_free[1:], True)
+        was_live = np.append(False, (goes_on & ~is_free)[:-1])
+        unmatched = rows[number[is_free & ~was_live]]
+        self._counts["reused_addresses"] += int(is_reused.sum())
         self._counts["unmatched_frees"] += unmatched.size
-        self._counts["unmatched_free_bytes"] += int(window.requested_bytes[rows[unmatched]].sum())
+        self._counts["unmatched_free_bytes"] += int(window.requested_bytes[unmatched].sum())
         return died[: lives.address.size]
 
+    def _around(self, at: int, ranges: list[_Range], time: Ints) -> _Range:
+        """The phase or step of an event; of one between two marks, the gap after the first."""
+        latest, begin = self._latest, 0
+        for one in ranges:
+            if one.begin <= at < one.end:
+                return one
+            if one.begin > at:
+                gap = Mark(latest.name, latest.step, int(time[begin]), one.mark.begin_ns)
+                return _Range(gap, begin, one.begin)
+            latest, begin = one.mark, one.end
+        gap = Mark(latest.name, latest.step, int(time[begin]), int(time[-1]))
+        return _Range(gap, begin, time.size)
+
+    def _peak_at(
+        self, at: int, around: _Range, level: Ints, before: int, lives: _Lives, died: Ints
+    ) -> _Peak:
+        """What was live at an event, and what had become of it by the end of its step or phase."""
+        live = (lives.born <= at) & (died > at)
+        held = live & (lives.born < around.begin)
+        kept = live & ~held & (died >= around.end)
+        passing = live & ~held & ~kept
+        of_backward_pass = np.array([kind.scope.endswith(GRADIENT) for kind in self._kinds], bool)
+        backward = lives.born[
+            of_backward_pass[lives.kind] & (lives.born >= around.begin) & (lives.born < around.end)
+        ]
+        turn = backward.min() if backward.size else _NEVER
+        gradient = passing & (lives.born < turn) & (died > turn)
+        parts = (held, kept, gradient, passing & ~gradient)
+        mark = around.mark
+        return _Peak(
+            bytes=int(level[at]),
+            phase=mark.name or None,
+            step=mark.step if mark.name == Phase.STEPS else None,
+            counts=_sums(lives.kind[live], np.ones(int(live.sum()), np.int64)),
+            parts=tuple(_sums(lives.kind[part], lives.requested[part]) for part in parts),
+            knows_gradient=backward.size > 0,
+        )
+
     def _check(self, window: Window, rows: Ints, lives: _Lives, died: Ints, run: int) -> None:
-        """Hold the replay against what the allocator says itself, at every event."""
-        self._counts["events"] += rows.size
+        """Hold the replay against the running total that each event says of its allocator."""
         if not rows.size:
             return
-        allocated = np.where(window.freed[rows], -1, 1) * window.allocated_bytes[rows]
-        untold = window.in_use_bytes[rows] - np.cumsum(allocated)
-        if self._untold is None:
-            self._untold = self._live_before = int(untold[0])
-        told = np.append(self._untold, untold)
-        self._counts["disagreements"] += int(np.count_nonzero(told[1:] != told[:-1]))
-        self._untold = int(window.in_use_bytes[rows[-1]])
+        change = np.where(window.freed[rows], -1, 1) * window.allocated_bytes[rows]
+        in_use = window.in_use_bytes[rows]
+        if self._in_use is None:
+            self._in_use = self._live_before = int(in_use[0] - change[0])
+        expected = np.append(self._in_use, in_use[:-1]) + change
+        self._counts["disagreements"] += int(np.count_nonzero(expected != in_use))
+        self._in_use = int(in_use[-1])
         if run:
-            level = _level(lives.allocated, lives.born, died, rows.size)
-            self._allocated_peak = max(self._allocated_peak, int(level[:run].max()))
-            self._allocator_peak = max(
-                self._allocator_peak, int(window.peak_bytes[rows[:run]].max())
-            )
+            level = _level(lives.allocated, lives.born, died, rows.size)[:run]
+            peak = int(window.peak_bytes[rows[:run]].max())
+            self._allocated_peak = max(self._allocated_peak, int(level.max()))
+            self._allocator_peak = max(self._allocator_peak, peak)
 
-    def _take_peak(
-        self,
-        at: int,
-        level: Ints,
-        before: int,
-        time: Ints,
-        marks: tuple[Mark, ...],
-        begins: list[int],
-        ends: list[int],
-        lives: _Lives,
-        died: Ints,
-    ) -> None:
-        """What was live at event `at`, and what became of it by the end of its step or phase."""
-        begin, end, mark = 0, level.size, self._previous
-        for one, first, last in zip(marks, begins, ends, strict=True):
-            if first <= at < last:
-                begin, end, mark = first, last, one
-                break
-            if last <= at:
-                begin, mark = last, one
-            else:
-                end = min(end, first)
-        here = (lives.born <= at) & (died > at)
-        held = here & (lives.born < begin)
-        kept = here & ~held & (died >= end)
-        passing = here & ~held & ~kept
-        sums = [np.zeros(len(self._kinds), np.int64) for _ in range(4)]
-        np.add.at(sums[0], lives.kind[here], 1)
-        for total, rows in zip(sums[1:], (held, kept, passing), strict=True):
-            np.add.at(total, lives.kind[rows], lives.requested[rows])
-        self._peak = _Peak(
-            bytes=int(level[at]),
-            phase=mark.name if mark else None,
-            step=mark.index if mark and mark.name == Phase.STEPS else None,
-            split=Split(*(int(total.sum()) for total in sums[1:])),
-            by_kind={
-                int(kind): (int(sums[0][kind]), Split(*(int(total[kind]) for total in sums[1:])))
-                for kind in np.flatnonzero(sums[0])
-            },
+    def _take_leaks(self, ranges: list[_Range], lives: _Lives, died: Ints) -> None:
+        """Count what was made in one step and is live when the next one ends."""
+        ends = {one.mark.step: one.end for one in ranges if one.mark.name == Phase.STEPS}
+        if not ends:
+            return
+        next_end = np.full(max(ends) + 2, _NEVER, np.int64)  # by the step that comes before it
+        next_end[list(ends)] = list(ends.values())
+        self._steps |= ends.keys()
+        self._leak_steps += sum(step - 1 in self._steps for step in ends)
+        ends_at = np.where(
+            (lives.step != NONE) & (lives.step < max(ends)),
+            next_end[np.minimum(lives.step + 1, max(ends) + 1)],
+            _NEVER,
         )
-        self._peak.times, self._peak.levels = simplify(
-            np.concatenate([time[begin : begin + 1], time[begin:end]]),
-            np.concatenate([[level[begin - 1] if begin else before], level[begin:end]]),
-            MOST_POINTS,
-        )
+        leaking = (ends_at != _NEVER) & (died >= ends_at)
+        self._leaks += _sums(lives.kind[leaking], np.ones(int(leaking.sum()), np.int64))
+        self._leak_bytes += _sums(lives.kind[leaking], lives.requested[leaking])
 
-    def _take_leaks(
-        self, marks: tuple[Mark, ...], ends: list[int], lives: _Lives, died: Ints
-    ) -> None:
-        for mark, end in zip(marks, ends, strict=True):
-            if mark.name != Phase.STEPS:
-                continue
-            self._steps_seen.add(mark.index)
-            if mark.index - 1 in self._steps_seen:
-                self._leak_steps += 1
-                # (made linear below, when all steps of a window are looked at together)
-                leaking = (lives.step == mark.index - 1) & (died >= end)
-                for kind in lives.kind[leaking]:
-                    self._leaks[int(kind)] += 1
-                for kind, size in zip(lives.kind[leaking], lives.requested[leaking], strict=True):
-                    self._leak_bytes[int(kind)] += int(size)
-
-    def _result_leaks(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
+    def _leaks_of(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
         leaks = [
             Leak(
-                op=kinds[kind].op,
-                scope=kinds[kind].scope,
-                shape=kinds[kind].shape,
-                dtype=kinds[kind].dtype,
+                **kinds[kind]._asdict(),
                 count=count,
                 bytes=self._leak_bytes[kind],
                 count_per_step=count / self._leak_steps,
@@ -495,21 +578,13 @@ class Replay:
         ]
         return tuple(sorted(leaks, key=lambda leak: (-leak.bytes, leak.op, leak.scope)))
 
-    def _kinds_of(self, window: Window, rows: Ints) -> Ints:
-        """A number for each allocation's op, scope, shape and dtype."""
-        columns = (window.op[rows], window.shape[rows], window.dtype[rows])
-        distinct, which = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
-        numbers = [
-            self._kinds.setdefault(
-                self._kind(_text(window, op), _text(window, shape), int(dtype)), len(self._kinds)
-            )
-            for op, shape, dtype in distinct
-        ]
-        return np.array(numbers, np.int64)[which.reshape(-1)]
 
-    def _kind(self, op: str, shape: str, dtype: int) -> _Kind:
-        name, scope = name_and_scope(op, self._op_types.get(op, ""))
-        return _Kind(name, scope, _shape(shape), dtype_name(dtype))
+def _sums(kinds: Ints, sizes: Ints) -> Counter[int]:
+    """The exact sum of the sizes of each kind."""
+    distinct, which = np.unique(kinds, return_inverse=True)
+    sums = np.zeros(distinct.size, np.int64)
+    np.add.at(sums, which, sizes)
+    return Counter(dict(zip(distinct.tolist(), sums.tolist(), strict=True)))
 
 
 def _level(sizes: Ints, born: Ints, died: Ints, events: int) -> Ints:
@@ -520,6 +595,18 @@ def _level(sizes: Ints, born: Ints, died: Ints, events: int) -> Ints:
     dead = died != _NEVER
     np.subtract.at(change, died[dead], sizes[dead])
     return int(sizes[~own].sum()) + np.cumsum(change)
+
+
+def _curve(one: _Range, time: Ints, level: Ints, before: int) -> tuple[Ints, Ints]:
+    """Live bytes from the begin of a mark to its end."""
+    levels = level[one.begin : one.end]
+    first = level[one.begin - 1] if one.begin else before
+    last = levels[-1] if levels.size else first
+    times = time[one.begin : one.end]
+    return (
+        np.concatenate([[one.mark.begin_ns], times, [one.mark.end_ns]]),
+        np.concatenate([[first], levels, [last]]),
+    )
 
 
 def _text(window: Window, code: int) -> str:
@@ -534,33 +621,32 @@ def _shape(text: str) -> tuple[int, ...] | None:
 
 
 def _groups(peak: _Peak, kinds: list[_Kind]) -> tuple[Group, ...]:
+    sizes = sum(peak.parts, Counter())
     members: dict[tuple[str, tuple[int, ...] | None, str], list[int]] = {}
-    for number in peak.by_kind:
+    for number in peak.counts:
         kind = kinds[number]
         members.setdefault((kind.op, kind.shape, kind.dtype), []).append(number)
-    groups = []
-    for (op, shape, dtype), numbers in members.items():
-        splits = [peak.by_kind[number][1] for number in numbers]
-        sizes = [sum(dataclasses.astuple(split)) for split in splits]
-        counts = [peak.by_kind[number][0] for number in numbers]
-        scopes = [
-            Scope(kinds[number].scope, count, size)
-            for number, count, size in zip(numbers, counts, sizes, strict=True)
-        ]
-        groups.append(
-            Group(
-                op=op,
-                shape=shape,
-                dtype=dtype,
-                count=sum(counts),
-                bytes=sum(sizes),
-                share=sum(sizes) / peak.bytes,
-                held_bytes=sum(split.held_bytes for split in splits),
-                kept_bytes=sum(split.kept_bytes for split in splits),
-                passing_bytes=sum(split.passing_bytes for split in splits),
-                scopes=tuple(sorted(scopes, key=lambda scope: (-scope.bytes, scope.scope))),
-            )
+    groups = [
+        Group(
+            op=op,
+            shape=shape,
+            dtype=dtype,
+            count=sum(peak.counts[number] for number in numbers),
+            bytes=sum(sizes[number] for number in numbers),
+            share=sum(sizes[number] for number in numbers) / peak.bytes,
+            split=peak.split(numbers),
+            scopes=tuple(
+                sorted(
+                    (
+                        Scope(kinds[number].scope, peak.counts[number], sizes[number])
+                        for number in numbers
+                    ),
+                    key=lambda scope: (-scope.bytes, scope.scope),
+                )
+            ),
         )
+        for (op, shape, dtype), numbers in members.items()
+    ]
     return tuple(
         sorted(groups, key=lambda group: (-group.bytes, group.op, str(group.shape), group.dtype))
     )
@@ -575,7 +661,7 @@ def simplify(times: Ints, levels: Ints, most: int) -> tuple[Ints, Ints]:
     edges = np.linspace(int(times[0]), int(times[-1]), buckets + 1)[1:-1].astype(np.int64)
     bounds = [0, *np.searchsorted(times, edges, "right").tolist(), times.size]
     kept = {0, times.size - 1}
-    for begin, end in zip(bounds, bounds[1:], strict=False):
+    for begin, end in pairwise(bounds):
         if begin < end:
             part = levels[begin:end]
             kept.update((begin + int(part.argmin()), begin + int(part.argmax()), end - 1))
@@ -598,7 +684,38 @@ def dtype_name(number: int) -> str:
     return _DTYPES.get(number, "untyped" if number <= 0 else f"unknown ({number})")
 
 
-def name_and_scope(op: str, op_type: str) -> tuple[str, str]:
-    """The op's type and the layer or name scope it belongs to, from TensorFlow's name for it."""
-    scope, _, leaf = op.rpartition("/")
-    return op_type or re.sub(r"_\d+$", "", leaf) or "unknown", scope
+def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:
+    """An allocation's op type, and the layer or scope that it belongs to.
+
+    `op` is what TensorFlow names: an op's type in eager mode, a graph node's full name in a graph,
+    a whole function's name for XLA, or nothing; then the span around it says more.
+    """
+    function = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", op)
+    if function:
+        return (XLA if EXECUTABLE in within else FUNCTION), function[1]
+    if not op:
+        if within == CONSTANT:
+            return CONSTANT, ""
+        op = within.removeprefix(EAGER_OP)
+        node, separator, kind = op.rpartition(":")
+        if separator:
+            op, op_types = node, {node: kind}
+    scope, _, leaf = _path(op).rpartition("/")
+    kind = op_types.get(op) or re.sub(r"_\d+$", "", leaf) or "unknown"
+    return re.sub(r"^_Mkl(Native)?", "", kind), scope
+
+
+def _path(node: str) -> str:
+    """A graph node's name as a path of scopes. What TensorFlow repeats goes: each branch of a
+    `cond` or `while` has its path in full once more (`outer/while/body/_1/outer/while/mm`), and an
+    inlined function's call is no scope. An op of a backward pass goes below what it is for."""
+    gradient = re.match(r"(?:.*/)?gradient(?:s|_tape)(?:_\d+)?/(.+)", node)
+    parts = re.split(r"/(body|cond|then|else|branch\d+)/_\d+/", gradient[1] if gradient else node)
+    path = parts[-1]
+    if len(parts) > 1 and path.startswith(f"{parts[-3]}/"):
+        path = f"{parts[-3]}/{parts[-2]}/{path.removeprefix(f'{parts[-3]}/')}"
+    path = re.sub(r"(^|/)(?:Stateful)?PartitionedCall(?:_\d+)?(?=/)", r"\1", path).replace(
+        "//", "/"
+    )
+    scope, _, leaf = path.lstrip("/").rpartition("/")
+    return "/".join(part for part in (scope, GRADIENT if gradient else "", leaf) if part)

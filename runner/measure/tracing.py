@@ -1,21 +1,24 @@
-"""Owns TensorFlow's profiler in a memory trial: windows, marks, the watchdog, and the replay's feed.
+"""Owns TensorFlow's profiler in a memory trial: windows, marks, watchdog, and feeding the replay.
 
     tracing = AllocationTracing(allocator_of("cpu"))
     tracing.start()                              # before the first op, TF_CPU_ALLOCATOR_USE_BFC=1
-    with tracing.mark(Phase.STEPS, 3):           # or tracing.begin(...), tracing.end()
+    with tracing.mark(Phase.STEPS, 3):           # or tracing.begin(...) and tracing.end()
         ...                                      # the step; its result is dropped in here
     tracing.between_steps()                      # closes a window when it is due
     result = tracing.finish()                    # Allocations, or NoAllocations with the reason
 
-The profiler keeps every event in memory until it stops: 0.7 kB each, and 3.2 kB while it writes
-them out. So a trial is traced in windows, closed between steps, each as long as the steps seen so
-far say that `bound` events take. Where one step alone goes far past the bound, a watchdog thread
-stops the profiler, throws its events away, and the trial goes on without figures.
+The profiler keeps every event in memory until it stops, and takes several times as much while it
+writes them out. So a trial is traced in windows, closed between steps. A watchdog thread looks
+every 50 ms at what the profiler holds: past `window_bytes` the window is closed at the next chance;
+past `most_bytes`, which only a single step or phase can reach, tracing stops at once, its events
+are thrown away unwritten, and the trial goes on without figures.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -24,44 +27,49 @@ from pathlib import Path
 from typing import Any
 
 from runner.measure import xplane
-from runner.measure.allocations import MOST_TRACE_EVENTS, Allocations, NoAllocations, Replay
+from runner.measure.allocations import Allocations, NoAllocations, Replay
 from runner.records import Phase
 
-BYTES_PER_EVENT = 700
-"""What the profiler holds for one event while it traces."""
+WINDOW_BYTES = 64_000_000
+"""What the profiler may hold before its window is closed: some 150,000 events. Writing them out
+takes about four times that, and a second."""
 
-_WATCH_SECONDS = 0.1
+MOST_BYTES = 512_000_000
+"""What it may hold at all: some 1,200,000 events in one step."""
+
+_WATCH_SECONDS = 0.05
 
 
 class AllocationTracing:
-    """Traces one trial's allocations. Not to be started twice."""
+    """Traces one trial's allocations. To be started once."""
 
-    def __init__(self, allocator: str, bound: int = MOST_TRACE_EVENTS, slack: int = 10) -> None:
-        """`bound`: events that a window should hold. A step may take `slack` times as many."""
+    def __init__(
+        self, allocator: str, window_bytes: int = WINDOW_BYTES, most_bytes: int = MOST_BYTES
+    ) -> None:
+        """`window_bytes=0` makes every step a window of its own."""
         self._replay = Replay(allocator)
-        self._bound = bound
-        self._limit_bytes = bound * slack * BYTES_PER_EVENT
-        self._lock = threading.Lock()
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._window_bytes = window_bytes
+        self._most_bytes = most_bytes
+        self._folder = Path(tempfile.gettempdir()) / f"runner-trace-{os.getpid()}"
+        self._lock = threading.Lock()  # the profiler has one owner at a time: us or the watchdog
+        self._tracing = False
         self._reason: str | None = None
+        self._where = "the time before the first phase"
         self._mark: Any = None
-        self._where = "before the first phase"
-        self._steps_in_window = 0
-        self._most_events_per_step = 0.0
-        self._watchdog: threading.Thread | None = None
+        self._empty_bytes = 0
+        self._is_full = False
         self._finished = threading.Event()
-        self._base_bytes = 0
+        self._watchdog = threading.Thread(target=self._watch, name="trace-watchdog", daemon=True)
 
     def start(self) -> None:
         """Begin to trace. Call it before the first op: what was there before can't be seen."""
-        self._folder = tempfile.TemporaryDirectory(prefix="runner-trace-")
-        self._open()
-        self._watchdog = threading.Thread(target=self._watch, name="trace-watchdog", daemon=True)
+        with self._lock:
+            self._open()
         self._watchdog.start()
 
     @contextmanager
     def mark(self, phase: Phase, step: int = 0) -> Iterator[None]:
-        """Everything in the block belongs to this phase, or to this steady step."""
+        """Everything in the block belongs to this phase or, of `Phase.STEPS`, to this step."""
         self.begin(phase, step)
         try:
             yield
@@ -79,31 +87,20 @@ class AllocationTracing:
         mark, self._mark = self._mark, None
         if mark is not None:
             mark.__exit__(None, None, None)
-        self._steps_in_window += 1
 
     def between_steps(self) -> None:
-        """Close the window if it is full; call it when no mark is open."""
-        if self._reason is None and self._due():
+        """Close the window if it is full. Call it often, while no mark is open: it costs nothing
+        if it isn't."""
+        if self._is_full or self._window_bytes == 0:
             self._close(reopen=True)
 
     def finish(self) -> Allocations | NoAllocations:
-        """Stop tracing, remove the files, and say what was allocated."""
+        """Stop tracing, and say what was allocated; of a step that failed half-way, too."""
+        self.end()
         self._finished.set()
-        if self._watchdog is not None:
-            self._watchdog.join()
-        if self._reason is None:
-            self._close(reopen=False)
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._watchdog.join()
+        self._close(reopen=False)
         return self._replay.result() if self._reason is None else NoAllocations(self._reason)
-
-    def _due(self) -> bool:
-        return window_is_full(
-            self._bound,
-            self._steps_in_window,
-            self._most_events_per_step,
-            (heap_bytes() - self._base_bytes) // BYTES_PER_EVENT,
-        )
 
     def _open(self) -> None:
         import tensorflow as tf
@@ -111,65 +108,57 @@ class AllocationTracing:
         options = tf.profiler.experimental.ProfilerOptions(
             host_tracer_level=2, python_tracer_level=0, device_tracer_level=0
         )
-        self._base_bytes = heap_bytes()
-        self._steps_in_window = 0
-        assert self._folder is not None
-        tf.profiler.experimental.start(self._folder.name, options)
+        self._empty_bytes = _heap_bytes()
+        self._is_full = False
+        tf.profiler.experimental.start(str(self._folder), options)
+        self._tracing = True
 
     def _close(self, reopen: bool) -> None:
+        """Write the window out, begin the next one at once, and only then read the first."""
         import tensorflow as tf
 
         with self._lock:
-            if self._reason is not None:
+            if not self._tracing:
                 return
-            steps = max(self._steps_in_window, 1)
+            self._tracing = False
             try:
                 tf.profiler.experimental.stop()
+                contents = [path.read_bytes() for path in self._folder.rglob("*.xplane.pb")]
             except Exception as error:
                 self._reason = f"the profiler could not write its events: {error}"
                 return
-            assert self._folder is not None
-            written = list(Path(self._folder.name).rglob("*.xplane.pb"))
-            contents = [path.read_bytes() for path in written]
-            for path in written:
-                path.unlink()
+            finally:
+                shutil.rmtree(self._folder, ignore_errors=True)
             if reopen:
                 self._open()
         try:
             for content in contents:
-                window = xplane.parse(content)
-                self._most_events_per_step = max(
-                    self._most_events_per_step, window.trace_events / steps
-                )
-                self._replay.feed(window)
+                self._replay.feed(xplane.parse(content))
         except xplane.XPlaneError as error:
-            self._discard(f"the profiler's file could not be read: {error}")
+            with self._lock:
+                self._give_up(f"the profiler's file can't be read: {error}")
 
-    def _discard(self, reason: str) -> None:
+    def _give_up(self, reason: str) -> None:
+        """Stop tracing and drop the events unwritten."""
         import tensorflow as tf
 
-        with self._lock:
-            if self._reason is None:
-                self._reason = reason
-                tf.profiler.experimental.stop(save=False)
+        self._reason = self._reason or reason
+        if self._tracing:
+            self._tracing = False
+            tf.profiler.experimental.stop(save=False)
 
     def _watch(self) -> None:
         while not self._finished.wait(_WATCH_SECONDS):
-            held = heap_bytes() - self._base_bytes
-            if held > self._limit_bytes:
-                self._discard(
-                    f"{self._where} alone made more events than are traced "
-                    f"(about {held // BYTES_PER_EVENT:,}; windows hold {self._bound:,})"
-                )
-                return
-
-
-def window_is_full(bound: int, steps: int, events_per_step: float, events_held: float) -> bool:
-    """Whether to close a window now, from the events of the steps so far: yes, once another step
-    might pass the bound; and after the first step, to learn what a step takes."""
-    if not events_per_step:
-        return steps > 0
-    return (steps + 1) * events_per_step > bound or events_held > bound
+            with self._lock:
+                if not self._tracing:
+                    continue
+                held = _heap_bytes() - self._empty_bytes
+                self._is_full = self._is_full or held > self._window_bytes
+                if held > self._most_bytes:
+                    self._give_up(
+                        f"{self._where} alone makes more allocation events than can be traced: "
+                        f"the profiler held {held / 1e6:,.0f} MB of them and was stopped"
+                    )
 
 
 class _Heap(ctypes.Structure):
@@ -184,9 +173,9 @@ class _Heap(ctypes.Structure):
     ]  # fmt: skip
 
 
-def heap_bytes() -> int:
-    """Bytes in use on malloc's heap, blocks large enough for a mapping of their own left out: the
-    profiler's events are among them, tensors and large arrays are not."""
+def _heap_bytes() -> int:
+    """Bytes in use on malloc's heap, blocks with a mapping of their own left out: the profiler's
+    events are among them, tensors and large arrays are not."""
     library = ctypes.CDLL(None)
     library.mallinfo2.restype = _Heap
     return int(library.mallinfo2().uordblks)

@@ -31,7 +31,7 @@ NONE = -1
 
 # Field numbers of tsl/profiler/protobuf/xplane.proto.
 _SPACE_PLANES = 1
-_PLANE_LINES, _PLANE_EVENT_NAMES, _PLANE_NAMES, _PLANE_STATS = 3, 4, 5, 6
+_PLANE_LINES, _PLANE_EVENT_NAMES, _PLANE_STAT_NAMES, _PLANE_STATS = 3, 4, 5, 6
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 _NAMED_ID, _NAMED_NAME, _NAMED_DISPLAY_NAME = 1, 2, 4
 _LINE_TIMESTAMP_NS, _LINE_EVENTS = 3, 4
@@ -282,7 +282,7 @@ class _Plane:
                 self.lines.append((start, stop))
             elif field == _PLANE_STATS:
                 own_stats.append((start, stop))
-            elif field in (_PLANE_EVENT_NAMES, _PLANE_NAMES):
+            elif field in (_PLANE_EVENT_NAMES, _PLANE_STAT_NAMES):
                 key, name, display_name = _named(wire, start, stop)
                 (self.events if field == _PLANE_EVENT_NAMES else self.stats)[key] = name
                 if display_name and name.endswith(f":{display_name}"):
@@ -457,7 +457,8 @@ def _decoded(
         chunk = slice(at, at + _AT_ONCE)
         events = _events(plane.wire, begins[chunk], ends[chunk], wanted, stats)
         parts.append(_columns(events, plane, names))
-    return _joined(parts, _OF_EVENT)
+    line = _joined(parts, _OF_EVENT)
+    return _taken(line, np.isin(line["event"], wanted))
 
 
 def _maybe_named(wire: _Wire, begins: Ints, ends: Ints, wanted: Ints) -> Bools:

@@ -40,7 +40,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _choices(group: str) -> dict[str, str]:
-    return {path.stem: _first_sentence(path) for path in sorted((places.conf() / group).glob("*.yaml"))}
+    return {
+        path.stem: _first_sentence(path) for path in sorted((places.conf() / group).glob("*.yaml"))
+    }
 
 
 def _first_sentence(path: Path) -> str:

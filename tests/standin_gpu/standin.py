@@ -54,13 +54,13 @@ def _tensorflow_without_cuda(cache: Path) -> Path:
     installed = Path(found.origin).parent
     if "('is_cuda_build', True)" not in (installed / "python/platform/build_info.py").read_text():
         return installed.parent
-    wanted = f"tensorflow-cpu=={metadata.version('tensorflow')}"
-    site = cache / f"{wanted}-{sys.implementation.cache_tag}"
+    version = metadata.version("tensorflow")
+    site = cache / f"tensorflow-cpu-{version}-{sys.implementation.cache_tag}"
     if not site.exists():
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             fetched = Path(scratch) / "site"
             _run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary",
-                 ":all:", "--target", str(fetched), wanted)  # fmt: skip
+                 ":all:", "--target", str(fetched), f"tensorflow-cpu=={version}")  # fmt: skip
             fetched.rename(site)
     return site
 

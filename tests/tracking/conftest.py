@@ -1,0 +1,49 @@
+"""Stores of a test's own, and what MLflow holds in them, read by MLflow itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner import tracking
+from runner.config import Tracking
+from runner.tracking import Place
+
+os.environ.update(tracking.environment(os.environ))
+
+LOCAL = Tracking("local", None, "runner")
+Runs = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def place(outputs: Path) -> Place:
+    outputs.mkdir()
+    return tracking.place_of(LOCAL, outputs)
+
+
+@pytest.fixture
+def runs(place: Place) -> Runs:
+    """Every active run in the store, oldest first."""
+
+    def read(uri: str = place.uri) -> list[Any]:
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name("runner")
+        found = client.search_runs(
+            [experiment.experiment_id], order_by=["attributes.start_time ASC"]
+        )
+        return list(found)
+
+    return read
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
