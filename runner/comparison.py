@@ -11,9 +11,9 @@ would settle it. What counts as the same:
   so the interval is Student's: ratio · exp(± t · error), on Welch's degrees of freedom.
 - Host memory: a difference of 1 MB, or of the threshold if that is more. It is not deterministic,
   so it has an interval over processes as in `estimate`.
-- Tensor memory: 1 kB or 0.5 %, whichever is more. It is read exactly and mostly repeats to the
-  byte, and then the interval is a point. Where memory trials of one cell differ (TensorFlow's own
-  concurrency), it is treated as host memory is.
+- Tensor memory: 256 bytes or 0.5 %, whichever is more. It is read exactly and mostly repeats to
+  the byte, and then the interval is a point. Where memory trials of one cell differ, by
+  TensorFlow's own concurrency, it is treated as host memory is.
 - Counts: nothing but the same number.
 
 Rows are many, and chance gets its try in each: the intervals of the rows that have an error hold
@@ -48,6 +48,7 @@ DEFAULT_METRICS = (
     "host_peak_bytes",
     "step_seconds",
 )
+HEADLINES = ("tensor_peak_bytes", "step_seconds")
 OUTCOME = "outcome"
 """The row of two cells of which at least one did not complete names this instead of a metric."""
 
@@ -228,7 +229,7 @@ def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
         more = _more_processes(effect, confidence)
         reason = f"{more} more processes would settle it"
         if more is None:
-            reason = f"{_MOST_PROCESSES} more processes would not settle it, so close to the bound"
+            reason = f"not even {_MOST_PROCESSES} more processes would settle it"
     return dataclasses.replace(
         row,
         verdict=verdict,
@@ -268,7 +269,7 @@ def _amount_effect(
     def to_ratio(difference: float) -> float:
         return max(0.0, 1 + difference / a.center)
 
-    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, " or ".join(parts) or "nothing")
+    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, " or ".join(parts) or "0")
 
 
 def _tolerance(metric: Metric, threshold: float) -> tuple[float, float]:
@@ -277,10 +278,10 @@ def _tolerance(metric: Metric, threshold: float) -> tuple[float, float]:
         return 0.0, 0.0
     per_step = metric.unit == "bytes/step"
     if metric.source == "timing":
-        return (4096.0 if per_step else 1e6), threshold
+        return (4e3 if per_step else 1e6), threshold
     if metric.name == "allocator_peak_bytes":
         return 64e3, threshold  # its rounding depends on where a chunk came to lie
-    return (0.0 if per_step else 1e3), 0.005
+    return (0.0 if per_step else 256.0), 0.005
 
 
 def _time_side(metric: Metric, record: Record) -> _Side:
@@ -472,24 +473,24 @@ def sentence(comparison: Comparison) -> str:
     whole = [rows for rows in by_pair.values() if rows[0].metric != OUTCOME]
     rows = max(reversed(whole or list(by_pair.values())), key=_decisiveness)
     pair = rows[0].pair
-    memory = next((row for row in rows if _is_memory(row)), None)
-    time = next((row for row in rows if _is_time(row)), None)
+    memory, time = _headline(rows, _is_memory), _headline(rows, _is_time)
     clauses = [_memory_clause(memory)] if memory else []
     if rows[0].metric == OUTCOME:
-        clauses = [rows[0].reason]
+        clauses = [rows[0].reason + _place(pair)]
     elif time:
         clauses.append(_time_clause(time, alone=not clauses))
     elif not memory:
         clauses.append(_any_clause(rows[0]))
-    if place := ", ".join(
-        value if name in ("scenario", "execution", "device") else f"{short(name)} {value}"
-        for name, value in pair.held.items()
-    ):
-        clauses[0] += f" at {place}"
     missing = len(by_pair) - len(whole)
     if whole and missing:
         clauses.append(f"in {missing} of {len(by_pair)} pairs a cell did not complete")
     return "; ".join(clauses)
+
+
+def _headline(rows: Sequence[Row], kind: Callable[[Row], bool]) -> Row | None:
+    """Of the rows of a kind, the one that speaks for it: peak memory, the steady step."""
+    ours = [row for row in rows if kind(row)]
+    return next((row for row in ours if row.metric in HEADLINES), ours[0] if ours else None)
 
 
 def _is_memory(row: Row) -> bool:
@@ -501,17 +502,14 @@ def _is_time(row: Row) -> bool:
 
 
 def _decisiveness(rows: Sequence[Row]) -> tuple[float, float]:
-    """How far apart the first memory row is found to be, then the first time row."""
+    """How far apart memory is found to be, then how far time."""
 
     def apart(row: Row | None) -> float:
         if row is None or row.verdict not in (Verdict.BETTER, Verdict.WORSE):
             return 0.0
         return abs(math.log(row.ratio)) if row.ratio and row.ratio > 0 else math.inf
 
-    return (
-        apart(next(filter(_is_memory, rows), None)),
-        apart(next(filter(_is_time, rows), None)),
-    )
+    return apart(_headline(rows, _is_memory)), apart(_headline(rows, _is_time))
 
 
 _NOUN = {
@@ -526,37 +524,47 @@ def _noun(row: Row) -> str:
     return _NOUN.get(row.metric, METRICS[row.metric].label)
 
 
+def _place(pair: Pair) -> str:
+    """Where in the grid the pair stands: ` at while_loop, batch 512`, or nothing."""
+    words = [
+        value if name in ("scenario", "execution", "device") else f"{short(name)} {value}"
+        for name, value in pair.held.items()
+    ]
+    return f" at {', '.join(words)}" if words else ""
+
+
 def _memory_clause(row: Row) -> str:
     if row.metric not in _NOUN or not row.ratio:
         return _any_clause(row)
     one, other = row.pair.candidate_name, row.pair.baseline_name
     if row.verdict is Verdict.SAME:
-        return f"{one} needs as much {_noun(row)} as {other}"
+        return f"{one} needs as much {_noun(row)} as {other}{_place(row.pair)}"
     if row.verdict in (Verdict.BETTER, Verdict.WORSE):
-        return f"{one} needs {_amount(row.ratio)} {_noun(row)} than {other}"
+        return f"{one} needs {_amount(row.ratio)} {_noun(row)} than {other}{_place(row.pair)}"
     return _any_clause(row)
 
 
 def _time_clause(row: Row, alone: bool) -> str:
     """Of the pair that the clause before has named, unless it stands alone."""
-    if row.metric != "step_seconds" or not row.ratio or row.verdict is Verdict.NOT_COMPARABLE:
-        clause = _any_clause(row) if alone else f"{_noun(row)} is {row.explanation}"
-    elif row.verdict is Verdict.SAME:
+    if row.metric != "step_seconds":
+        return _any_clause(row) if alone else f"{_noun(row)} is {row.explanation}"
+    if row.verdict is Verdict.SAME:
         clause = f"time is the same within {row.same_within}"
-    elif row.verdict is Verdict.UNCLEAR:
-        clause = f"time is {row.explanation}"
-    else:
+    elif row.ratio and row.verdict in (Verdict.BETTER, Verdict.WORSE):
         clause = f"a step takes {_amount(row.ratio)} time"
-    if alone and "time" in clause and row.metric == "step_seconds":
-        return f"{row.pair.candidate_name} against {row.pair.baseline_name}: {clause}"
-    return clause
+    else:
+        clause = f"time is {row.explanation}"
+    pair = row.pair
+    named = f"{pair.candidate_name} against {pair.baseline_name}{_place(pair)}: "
+    return named + clause if alone else clause
 
 
 def _any_clause(row: Row) -> str:
     one, other = (readable(row.metric, value) for value in (row.candidate, row.baseline))
+    pair = row.pair
     return (
-        f"{_noun(row)} of {row.pair.candidate_name} is {one}, of {row.pair.baseline_name} {other}: "
-        f"{row.explanation}"
+        f"{_noun(row)}{_place(pair)} of {pair.candidate_name} is {one}, of {pair.baseline_name} "
+        f"{other}: {row.explanation}"
     )
 
 

@@ -32,7 +32,7 @@ from hydra.errors import (
     OverrideParseException,
 )
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 import hydra
 from runner import places
@@ -169,6 +169,7 @@ def _scenario(values: Any, name: str) -> Scenario:
             "Correct the path, or install what it needs.",
         ) from None
     scenario: Scenario = typed(kind, fields, "scenario")
+    getattr(scenario, "check", lambda: None)()
     return scenario
 
 
@@ -201,7 +202,14 @@ def _arguments(words: Sequence[str]) -> list[str]:
                 f"Keep one; to sweep over both: -m {key}=A,B.",
             )
         said[key] = word
-    return list(words)
+    return [_into_mapping(word) if word in said.values() else word for word in words]
+
+
+def _into_mapping(word: str) -> str:
+    """A parameter that is a mapping takes keys that its YAML lacks; Hydra wants `++` for that."""
+    key, _, value = word.partition("=")
+    whole, below = value.startswith("{"), key.count(".") > 1
+    return f"++{word}" if key.startswith("scenario.") and (whole or below) else word
 
 
 def _parsed(word: str) -> Override:
@@ -327,6 +335,11 @@ def _bad_value(error: OmegaConfBaseException) -> BadInput:
     return BadInput(f"{where}: {_first_line(error)}", "Give it a plain value.")
 
 
+def _no_value(error: MissingMandatoryValue) -> BadInput:
+    key = str(error.full_key)
+    return BadInput(f"{key}: has no value.", f"Say {key}=VALUE; its YAML file says what it takes.")
+
+
 def _bad_encoding(error: UnicodeDecodeError) -> BadInput:
     return BadInput(f"a YAML file is no UTF-8 text ({error.reason}).", "Save it as UTF-8.")
 
@@ -336,6 +349,7 @@ _EXPLANATIONS: tuple[tuple[type[Exception], Callable[[Any], BadInput]], ...] = (
     (MissingConfigException, _missing_config),
     (ConfigCompositionException, _bad_composition),
     (yaml.YAMLError, _bad_yaml),
+    (MissingMandatoryValue, _no_value),
     (OmegaConfBaseException, _bad_value),
     (UnicodeDecodeError, _bad_encoding),
 )

@@ -48,7 +48,7 @@ class Progress:
         number = sum(1 for each in run.assignments[: run.done + 1] if each.kind == assignment.kind)
         total = sum(1 for each in run.assignments if each.kind == assignment.kind)
         self._what = f"{run.experiment.scenario_name}: {assignment.kind} {number}/{total}"
-        self._draw(self._what)
+        self._draw(self._what if self._seconds else f"{self._what}, loading TensorFlow")
 
     def phase(self, name: str) -> None:
         self._draw(f"{self._what}, {name}")

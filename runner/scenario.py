@@ -38,6 +38,15 @@ Executions = tuple[str, ...]
 """The executions that a scenario supports, its natural one first."""
 
 
+class StartAnew(Exception):
+    """Raised in `build` once it has found out what it had to know before it began: nothing of this
+    process counts, and the trial begins again in a fresh one, whose `bench.note` is the note."""
+
+    def __init__(self, note: str) -> None:
+        super().__init__(note)
+        self.note = note
+
+
 class Bench(Protocol):
     """What the worker offers to a scenario that builds its step."""
 
@@ -50,13 +59,22 @@ class Bench(Protocol):
     @property
     def execution(self) -> str: ...
 
+    @property
+    def note(self) -> str | None:
+        """What `StartAnew` said in an earlier process of this cell."""
+        ...
+
     def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
         """`function` as the chosen execution runs it: itself, a `tf.function`, or one under XLA."""
         ...
 
 
 class Scenario(Protocol):
-    """A frozen dataclass with this shape; no base class, no registry."""
+    """A frozen dataclass with this shape; no base class, no registry.
+
+    One may also have `check(self) -> None`, called in the parent before anything runs: it raises
+    `BadInput` for what the types of its fields can't tell.
+    """
 
     @property
     def executions(self) -> Executions: ...

@@ -13,8 +13,12 @@ from runner.scenario import Bench, Executions, Step
 class OptimizerSlots:
     """A Keras optimizer that applies the same gradient to one [size, size] variable in every step.
 
-    How much memory of its own does each optimizer add, and how much does an update pass through?
-    Held throughout are the variable, the gradient, the slots and a few scalars.
+    How much memory of its own does each optimizer add, and how much does an update take in passing?
+    Held throughout are the variable, the gradient, the slots, the learning rate and the count of
+    iterations. As a graph TensorFlow runs an update's ops concurrently: its peak varies, and so
+    does what it allocates, since a buffer is passed on only to an op that is its last user; and
+    release frees the gradient alone, because Keras sums gradients through a custom gradient, which
+    TensorFlow registers for good, together with the graph and what that captured.
     """
 
     executions: ClassVar[Executions] = ("eager", "graph")

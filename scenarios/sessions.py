@@ -16,7 +16,7 @@ from runner.scenario import Bench, Executions, Step
 
 @dataclass(frozen=True)
 class SessionLoop:
-    """A loop around a session that runs the square of a constant, in a graph that grows or does not.
+    """A loop around a session that runs the square of a constant, in a graph that grows or not.
 
     Is it the ops that each iteration adds, the session or the names that make memory grow?
     """
@@ -84,7 +84,7 @@ class DeferredAllocation:
         import tensorflow as tf
 
         v1 = tf.compat.v1
-        values = _misaligned(np.arange(self.elements, dtype=np.float32))
+        values = misaligned(np.arange(self.elements, dtype=np.float32))
         feed: dict[Any, Any] = {}
         held: Any
         if self.holds == "placeholder":
@@ -110,7 +110,7 @@ class DeferredAllocation:
 
 @dataclass(frozen=True)
 class VariableScope:
-    """One variable name in several scopes, and a session a step that initializes and reads them all.
+    """One variable name in several scopes; each step opens a session, initializes and sums them.
 
     Who allocates, `get_variable` or the initializer; does a name collide across scopes; does a
     session that is not closed keep its variables?
@@ -136,9 +136,9 @@ class VariableScope:
                 )
 
         if bench.execution == "eager":
-            return lambda: [tf.reduce_sum(variable) for variable in variables]
+            return lambda: [tf.reduce_sum(variable, [0, 1]) for variable in variables]
 
-        sums = [tf.reduce_sum(variable) for variable in variables]
+        sums = [tf.reduce_sum(variable, [0, 1]) for variable in variables]
         initializer = v1.global_variables_initializer()
         session: Any = None
 
@@ -154,7 +154,7 @@ class VariableScope:
         return step
 
 
-def _misaligned(values: Any) -> Any:
+def misaligned(values: Any) -> Any:
     """The same values where NumPy puts large arrays: not at a multiple of 64 bytes. TensorFlow
     copies what is fed from there, and would share it otherwise; where it lies is chance for small
     arrays."""

@@ -1,4 +1,4 @@
-"""Something new in every step, and one way of letting go of it: leaks that a loop in eager mode has.
+"""Something new in every step, and a way of letting go of it: how a loop in eager mode leaks.
 
 A script's names outlive the body of its loop: they hold what the last iteration made until the next
 one binds them anew. So do the names here, which `build` owns.
@@ -73,7 +73,7 @@ class VariablePerStep:
                     variable.assign(tf.ones(shape))
                 else:
                     variable = tf.Variable(tf.ones(shape))
-                total = tf.reduce_sum(variable)
+                total = tf.reduce_sum(variable, [0, 1])
             gradient = tape.gradient(total, variable)
             if self.release == "keep":
                 kept.append(variable)

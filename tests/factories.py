@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runner import records
+from runner import estimate, records
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 
 MEASURE = {
@@ -153,6 +154,91 @@ def failed(
         trials=(Trial("timing", 0, outcome),),
         allocations=None,
     )
+
+
+def measured(*trials: Trial, **like: Any) -> Record:
+    """A run whose metrics follow from these trials, as they do in a real one."""
+    record = completed(**like)
+    estimated = estimate.summarise(trials, record.spec)
+    ended = next((trial.outcome for trial in trials if not trial.outcome.completed), COMPLETED)
+    return dataclasses.replace(
+        record,
+        outcome=ended,
+        trials=trials,
+        metrics=estimated.metrics,
+        unavailable=estimated.unavailable,
+        intervals=estimated.intervals,
+    )
+
+
+def timing_trial(
+    seconds: Sequence[float] = (0.001,) * 7,
+    host_bytes: Sequence[float] | None = None,
+    *,
+    index: int = 0,
+    build_seconds: float = 0.01,
+    first_call_seconds: float = 0.05,
+    host_peak_bytes: float = 30e6,
+    **facts: Any,
+) -> Trial:
+    """A timing trial as the worker sends it; the first two of its steps are warm-up."""
+    host_bytes = [25e6] * len(seconds) if host_bytes is None else list(host_bytes)
+
+    def phase(seconds: float, host: float, peak: float) -> dict[str, float | None]:
+        return {"seconds": seconds, "host_bytes": host, "host_peak_bytes": peak}
+
+    return Trial(
+        "timing",
+        index,
+        COMPLETED,
+        phases={
+            "build": phase(build_seconds, 20e6, 21e6),
+            "first_call": phase(first_call_seconds, 24e6, 29e6),
+            "steps": phase(sum(seconds), host_bytes[-1], host_peak_bytes),
+            "release": phase(0.002, 5e6, 90e6),
+        },
+        steps={"seconds": list(seconds), "host_bytes": list(host_bytes)},
+        facts={"warmup_steps": 2, "unavailable": {}, **facts},
+    )
+
+
+def memory_trial(
+    peak_bytes: float = 500_000,
+    live_bytes: Sequence[float] = (40_000,) * 5,
+    *,
+    index: int = 0,
+    **facts: Any,
+) -> Trial:
+    """A memory trial as the worker sends it."""
+    steps = len(live_bytes)
+    return Trial(
+        "memory",
+        index,
+        COMPLETED,
+        phases={
+            "build": {"seconds": 0.02, "tensor_peak_bytes": 60_000, "tensor_live_bytes": 40_000},
+            "first_call": {"seconds": 0.1, "tensor_peak_bytes": 240_000},
+        },
+        steps={
+            "tensor_live_bytes": list(live_bytes),
+            "tensor_begin_bytes": [40_000.0] * steps,
+            "tensor_peak_bytes": [120_000.0] * steps,
+            "allocated_bytes": [300_000.0] * steps,
+            "allocations": [12.0] * steps,
+        },
+        facts={
+            "tensor_peak_bytes": peak_bytes,
+            "tensor_retained_bytes": 0,
+            "allocator_peak_bytes": peak_bytes + 12_000,
+            "unavailable": {},
+            **facts,
+        },
+    )
+
+
+def ended_trial(kind: str, status: Status, phase: str, reason: str, index: int = 0) -> Trial:
+    """A trial that did not get through, with the samples that it had by then."""
+    return Trial(kind, index, Outcome(status, phase, reason), phases={"build": {"seconds": 0.01}})
 
 
 def sweep_of_nine(name: str = "2025-01-01-13-00-00-ab12") -> list[Record]:

@@ -15,6 +15,7 @@ import select
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -41,6 +42,7 @@ class Server:
     def __init__(self, log: Path) -> None:
         self.log = log
         self._context = multiprocessing.get_context("forkserver")
+        self._notes: dict[str, str] = {}
 
     def start(self) -> None:
         """Start loading TensorFlow, and return at once."""
@@ -64,7 +66,8 @@ class Server:
         timeout_seconds: float,
         on_phase: Callable[[str], None] = lambda _: None,
     ) -> Trial:
-        """One trial in a child of its own. If the server is lost under it, it is tried again."""
+        """One trial in a child of its own. If the server is lost under it, it is tried again; and
+        begun again, with its note, if the scenario asks to `StartAnew`."""
         self.start()
         trial = self._run_once(assignment, timeout_seconds, on_phase)
         if trial.outcome.reason == _SERVER_LOST:
@@ -75,6 +78,8 @@ class Server:
     def _run_once(
         self, assignment: Assignment, timeout_seconds: float, on_phase: Callable[[str], None]
     ) -> Trial:
+        cell = assignment.experiment.cell
+        assignment = replace(assignment, note=self._notes.get(cell))
         ours, theirs = self._context.Pipe(duplex=False)
         output, their_output = self._context.Pipe(duplex=False)
         process = self._context.Process(target=main, args=(assignment, theirs, their_output))
@@ -98,6 +103,9 @@ class Server:
             _end(process, sent=isinstance(result, dict))
             reader.join(timeout=2)  # longer only where a process that the child left holds the pipe
             ours.close()
+        if isinstance(result, dict) and "note" in result:
+            self._notes[cell] = result["note"]
+            return self._run_once(assignment, timeout_seconds, on_phase)
         exit_code = process.exitcode
         if exit_code == _UNTOLD and _ends(server_pid):
             exit_code = None

@@ -11,20 +11,25 @@ import gc
 import json
 import math
 import os
+import re
 import resource
 import sys
+import sysconfig
+import textwrap
 import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
+from runner import places
 from runner.config import Experiment
 from runner.errors import RunnerError
 from runner.isolation import lifeline
 from runner.measure import samples
 from runner.measure.phases import Limits, Meter, go_through
 from runner.records import Phase
-from runner.scenario import Function
+from runner.scenario import Function, StartAnew
 
 CANNOT_SEND = 86
 """Exit code of a child whose trial ended but whose result could not be sent."""
@@ -37,6 +42,8 @@ class Assignment:
     experiment: Experiment
     kind: str
     index: int
+    note: str | None = None
+    """What `StartAnew` said in an earlier process of this cell."""
 
 
 @dataclass
@@ -46,6 +53,7 @@ class Desk:
     batch_size: int
     seed: int
     execution: str
+    note: str | None
     _compile: Any
 
     def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
@@ -103,7 +111,7 @@ def _trial(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
         raise RunnerError(f"TensorFlow could not be loaded.\n{warm.problem}")
     _limit_host(assignment.experiment.measure.host_limit_mb)
     trial = _time if assignment.kind == "timing" else _trace
-    return trial(assignment.experiment, pipe)
+    return trial(assignment, pipe)
 
 
 def _limit_host(limit_mb: int | None) -> None:
@@ -115,12 +123,13 @@ def _limit_host(limit_mb: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def _time(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
+def _time(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner import devices
     from runner.execution import Execution
     from runner.measure.meters import HostMemory, TimingMeter
 
+    experiment = assignment.experiment
     measure = experiment.measure
     limits = Limits(measure.warmup_steps, measure.steps, measure.min_steps, measure.max_seconds)
     placed = devices.prepare(experiment.device, exact=False)
@@ -128,7 +137,7 @@ def _time(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
     gc.collect()
     meter = TimingMeter(HostMemory())
     steps = go_through(
-        lambda: experiment.scenario.build(_desk(experiment, execution)),
+        lambda: experiment.scenario.build(_desk(assignment, execution)),
         _Announcing(meter, pipe),
         limits,
         placed.settle,
@@ -147,13 +156,14 @@ def _time(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
     }
 
 
-def _trace(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
+def _trace(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
     """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
     from runner import devices
     from runner.execution import Execution
     from runner.measure.meters import MemoryMeter
     from runner.measure.tracing import AllocationTracing
 
+    experiment = assignment.experiment
     placed = devices.prepare(experiment.device, exact=True)
     execution = Execution(experiment.execution)
     tracing = AllocationTracing(placed.allocator)
@@ -161,7 +171,7 @@ def _trace(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
     tracing.start()
     try:
         go_through(
-            lambda: experiment.scenario.build(_desk(experiment, execution)),
+            lambda: experiment.scenario.build(_desk(assignment, execution)),
             _Announcing(MemoryMeter(tracing), pipe),
             Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
             placed.settle,
@@ -177,23 +187,32 @@ def _trace(experiment: Experiment, pipe: Connection) -> dict[str, Any]:
     return samples.of_memory_trial(tracing.finish(), facts)
 
 
-def _desk(experiment: Experiment, execution: Any) -> Desk:
+def _desk(assignment: Assignment, execution: Any) -> Desk:
     import tensorflow as tf
 
+    experiment = assignment.experiment
     tf.random.set_seed(experiment.seed)
-    return Desk(experiment.batch_size, experiment.seed, execution.name, execution.compile)
+    return Desk(
+        experiment.batch_size,
+        experiment.seed,
+        execution.name,
+        assignment.note,
+        execution.compile,
+    )
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
     """What the parent is told of an exception: its kind, its last line, and whose line it was."""
+    if isinstance(error, StartAnew):
+        return {"note": error.note}
     traceback.print_exception(error)
     if isinstance(error, SystemExit):
         return {"status": "failed", "reason": f"the code called sys.exit({error.code!r})"}
     status = "out_of_memory" if _is_out_of_memory(error) else "failed"
-    reason = traceback.format_exception_only(error)[-1].strip()
+    reason = _said(error)
     if len(reason) > 1500:
         reason = f"{reason[:1500]}..."
-    where = _their_line(error)
+    where = None if isinstance(error, RunnerError) else _their_line(error)
     return {"status": status, "reason": f"{reason}{f' ({where})' if where else ''}"}
 
 
@@ -205,9 +224,53 @@ def _is_out_of_memory(error: BaseException) -> bool:
     return isinstance(error, tf.errors.OpError) and "RESOURCE_EXHAUSTED" in str(error)
 
 
+_QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
+"""A line of the stack that TensorFlow writes into the message of an error in a graph."""
+
+_NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $")
+
+
+def _said(error: BaseException) -> str:
+    """Its kind and what it says, without the stack that its message may quote."""
+    if isinstance(error, RunnerError):
+        return str(error)
+    kind, text = type(error).__name__, _NOISE.sub("", str(error))
+    quoted = list(_QUOTED.finditer(text))
+    if quoted:
+        text = textwrap.dedent(text[quoted[-1].end() :].partition("\n\n")[2]) or text
+    text = text.strip().removeprefix(f"{kind}: ")
+    return f"{kind}: {text}" if text else kind
+
+
 def _their_line(error: BaseException) -> str | None:
-    """The innermost line that belongs to nobody's library."""
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if "site-packages" not in frame.filename and "/runner/" not in frame.filename:
-            return f"{frame.filename}:{frame.lineno} in {frame.name}"
+    """The innermost line that is the user's: in no library, or in the installed package that the
+    scenario called; else the scenario's own."""
+    stack = traceback.extract_tb(error.__traceback__)
+    lines = [(each.filename, each.lineno, each.name) for each in stack]
+    lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(str(error))]
+    owners = [_owner(file) for file, _, _ in lines]
+    ours = [place for place, owner in enumerate(owners) if owner in _OURS]
+    called = owners[ours[-1] + 1] if ours and ours[-1] + 1 < len(owners) else "tensorflow"
+    wanted = _USERS if _USERS in owners else _SCENARIO if called in _LIBRARIES else called
+    for (file, line, name), owner in zip(reversed(lines), reversed(owners), strict=True):
+        if owner == wanted:
+            return f"{file}:{line} in {name}"
     return None
+
+
+_USERS, _PYTHON, _SCENARIO = "the user", "Python", "scenarios"
+_OURS = ("runner", _SCENARIO)
+_LIBRARIES = (_PYTHON, "tensorflow", "keras", "numpy")
+
+
+def _owner(file: str) -> str:
+    """Whose code it is: an installed package's, by its name; ours, Python's or the user's."""
+    path = Path(file)
+    for folder in ("site-packages", "dist-packages"):
+        if folder in path.parts:
+            return path.parts[path.parts.index(folder) + 1]
+    for name in _OURS:
+        if path.is_relative_to(places.project() / name):
+            return name
+    made = file.startswith("<") or path.name.startswith("__autograph_generated_file")
+    return _PYTHON if made or path.is_relative_to(sysconfig.get_path("stdlib")) else _USERS

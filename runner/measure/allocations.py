@@ -14,7 +14,8 @@ What may be relied on:
   result before it ends the mark. So live bytes at the begin are those before the step, and live
   bytes at the end those that outlast it. What happens between two marks belongs to no phase.
 - The peak is the first moment of most live bytes from the first event to the last before the
-  release begins. Its groups sum to it exactly: they are the allocations live at that moment.
+  release begins; where a steady step has as much as the phases before, it is the step's. Its
+  groups sum to it exactly: they are the allocations live at that moment.
 - A free of what was never seen allocated (before the trace began) is counted and changes nothing;
   an address allocated again without a free in between was freed unseen, at that moment at the
   latest, and is counted. So live bytes are never negative.
@@ -161,9 +162,11 @@ class Checks:
 
 @dataclass(frozen=True)
 class Allocations:
-    """All that a trial's allocation events say. `to_json` is what the record keeps."""
+    """All that a trial's allocation events say. `to_json` is what the record keeps: these fields,
+    and `marks`, the stretches' phase, step, begin and end alone."""
 
     allocator: str
+    """The pattern that the allocator's name had to match."""
     allocators: dict[str, int]
     """Every allocator that had events, and how many."""
     total_bytes: int
@@ -203,7 +206,12 @@ class Allocations:
         return release.live_end_bytes if release else None
 
     def to_json(self) -> dict[str, Any]:
-        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()}
+        marks = [
+            [one.phase, one.step, one.begin_seconds, one.end_seconds] for one in self.stretches
+        ]
+        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()} | {
+            "marks": marks
+        }
 
 
 def _plain(value: Any) -> Any:
@@ -220,9 +228,9 @@ class NoAllocations:
 
 
 def allocator_of(kind: str, index: int = 0) -> str:
-    """TensorFlow's name for the allocator of a device. The CPU's is the one that
+    """A pattern for TensorFlow's name for the allocator of a device. The CPU's is the one that
     `TF_CPU_ALLOCATOR_USE_BFC=1` puts there: the default one leaves out what is small."""
-    return f"GPU_{index}_bfc" if kind == "gpu" else "bfc_cpu_allocator_for_gpu"
+    return rf"(GPU|PluggableDevice)_{index}_bfc" if kind == "gpu" else "bfc_cpu_allocator_for_gpu"
 
 
 class _Kind(NamedTuple):
@@ -288,6 +296,7 @@ class Replay:
     """Takes windows in order of time; `result` is what they say together."""
 
     def __init__(self, allocator: str) -> None:
+        """`allocator`: a pattern for the name of the one whose events count."""
         self._allocator = allocator
         self._allocators: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
@@ -346,11 +355,15 @@ class Replay:
         for mark, begin, _ in ranges:
             if mark.name == Phase.RELEASE:
                 self._released, run = True, min(run, begin)
-        if run and level[:run].max() > self._peak.bytes:
-            at = int(level[:run].argmax())
-            around = self._around(at, ranges, time)
-            self._peak = self._peak_at(at, around, level, before, lives, died)
-            self._peak.times, self._peak.levels = _curve(around, time, level, before)
+        highest = int(level[:run].max(initial=0))
+        if highest and highest >= self._peak.bytes:
+            peaks = np.flatnonzero(level[:run] == highest)
+            steady = peaks[steps[peaks] != NONE]
+            if highest > self._peak.bytes or (steady.size and self._peak.step is None):
+                at = int(steady[0] if steady.size else peaks[0])
+                around = self._around(at, ranges, time)
+                self._peak = self._peak_at(at, around, level, before, lives, died)
+                self._peak.times, self._peak.levels = _curve(around, time, level, before)
         self._check(window, rows, lives, died, run)
 
         for one in ranges:
@@ -428,7 +441,7 @@ class Replay:
         codes, counts = np.unique(window.allocator, return_counts=True)
         for code, count in zip(codes, counts, strict=True):
             self._allocators[_text(window, code)] += int(count)
-        chosen = [code for code in codes if _text(window, code) == self._allocator]
+        chosen = [code for code in codes if re.fullmatch(self._allocator, _text(window, code))]
         rows = np.flatnonzero(np.isin(window.allocator, chosen))
         self._counts["events"] += rows.size
         time = window.time_ns[rows]
@@ -513,7 +526,9 @@ class Replay:
         held = live & (lives.born < around.begin)
         kept = live & ~held & (died >= around.end)
         passing = live & ~held & ~kept
-        of_backward_pass = np.array([kind.scope.endswith(GRADIENT) for kind in self._kinds], bool)
+        of_backward_pass = np.array(
+            [kind.scope.endswith(GRADIENT) and kind.shape is not None for kind in self._kinds], bool
+        )  # what has no shape is a constant that was folded while the graph was made ready
         backward = lives.born[
             of_backward_pass[lives.kind] & (lives.born >= around.begin) & (lives.born < around.end)
         ]
@@ -709,13 +724,11 @@ def _path(node: str) -> str:
     """A graph node's name as a path of scopes. What TensorFlow repeats goes: each branch of a
     `cond` or `while` has its path in full once more (`outer/while/body/_1/outer/while/mm`), and an
     inlined function's call is no scope. An op of a backward pass goes below what it is for."""
+    node = re.sub(r"(?<![^/])(?:Stateful)?PartitionedCall(?:_\d+)?/", "", node)
     gradient = re.match(r"(?:.*/)?gradient(?:s|_tape)(?:_\d+)?/(.+)", node)
     parts = re.split(r"/(body|cond|then|else|branch\d+)/_\d+/", gradient[1] if gradient else node)
     path = parts[-1]
     if len(parts) > 1 and path.startswith(f"{parts[-3]}/"):
         path = f"{parts[-3]}/{parts[-2]}/{path.removeprefix(f'{parts[-3]}/')}"
-    path = re.sub(r"(^|/)(?:Stateful)?PartitionedCall(?:_\d+)?(?=/)", r"\1", path).replace(
-        "//", "/"
-    )
-    scope, _, leaf = path.lstrip("/").rpartition("/")
+    scope, _, leaf = path.rpartition("/")
     return "/".join(part for part in (scope, GRADIENT if gradient else "", leaf) if part)

@@ -7,17 +7,22 @@
     tracing.between_steps()                      # closes a window when it is due
     result = tracing.finish()                    # Allocations, or NoAllocations with the reason
 
-The profiler keeps every event in memory until it stops, and takes several times as much while it
+The profiler keeps every event in memory until it stops, and takes about five times as much while it
 writes them out. So a trial is traced in windows, closed between steps. A watchdog thread looks
 every 50 ms at what the profiler holds: past `window_bytes` the window is closed at the next chance;
 past `most_bytes`, which only a single step or phase can reach, tracing stops at once, its events
 are thrown away unwritten, and the trial goes on without figures.
+
+What the profiler holds is read from malloc, as growth of what is in use on its heap: there is no
+other sign of it. A graph that is made or compiled is on the same heap (XLA takes 0.2 GB for six
+transformer blocks), so `most_bytes` is generous where the machine is.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import shutil
 import tempfile
 import threading
@@ -31,11 +36,15 @@ from runner.measure.allocations import Allocations, NoAllocations, Replay
 from runner.records import Phase
 
 WINDOW_BYTES = 64_000_000
-"""What the profiler may hold before its window is closed: some 150,000 events. Writing them out
-takes about four times that, and a second."""
+"""What the profiler may hold before its window is closed: 100,000 to 400,000 events of all kinds,
+at 170 to 600 bytes each. Writing them out takes a second or two."""
 
 MOST_BYTES = 512_000_000
-"""What it may hold at all: some 1,200,000 events in one step."""
+"""What it may hold at all, where there is room for it: one step's 1 to 3 million events."""
+
+_SHARE_OF_ROOM = 1 / 16
+"""Of the memory that is to be had, the profiler may hold this much: it takes some five times that
+to write the events out."""
 
 _WATCH_SECONDS = 0.05
 
@@ -48,8 +57,8 @@ class AllocationTracing:
     ) -> None:
         """`window_bytes=0` makes every step a window of its own."""
         self._replay = Replay(allocator)
-        self._window_bytes = window_bytes
-        self._most_bytes = most_bytes
+        self._most_bytes = min(most_bytes, int(_room_bytes() * _SHARE_OF_ROOM))
+        self._window_bytes = min(window_bytes, self._most_bytes // 2)
         self._folder = Path(tempfile.gettempdir()) / f"runner-trace-{os.getpid()}"
         self._lock = threading.Lock()  # the profiler has one owner at a time: us or the watchdog
         self._tracing = False
@@ -63,6 +72,9 @@ class AllocationTracing:
 
     def start(self) -> None:
         """Begin to trace. Call it before the first op: what was there before can't be seen."""
+        if not _can_read_heap():
+            self._reason = "this malloc isn't glibc's, so what the profiler holds can't be bounded"
+            return
         with self._lock:
             self._open()
         self._watchdog.start()
@@ -98,7 +110,8 @@ class AllocationTracing:
         """Stop tracing, and say what was allocated; of a step that failed half-way, too."""
         self.end()
         self._finished.set()
-        self._watchdog.join()
+        if self._watchdog.is_alive():
+            self._watchdog.join()
         self._close(reopen=False)
         return self._replay.result() if self._reason is None else NoAllocations(self._reason)
 
@@ -129,6 +142,7 @@ class AllocationTracing:
                 return
             finally:
                 shutil.rmtree(self._folder, ignore_errors=True)
+                _libc.malloc_trim(0)
             if reopen:
                 self._open()
         try:
@@ -146,6 +160,7 @@ class AllocationTracing:
         if self._tracing:
             self._tracing = False
             tf.profiler.experimental.stop(save=False)
+            _libc.malloc_trim(0)
 
     def _watch(self) -> None:
         while not self._finished.wait(_WATCH_SECONDS):
@@ -156,9 +171,23 @@ class AllocationTracing:
                 self._is_full = self._is_full or held > self._window_bytes
                 if held > self._most_bytes:
                     self._give_up(
-                        f"{self._where} alone makes more allocation events than can be traced: "
-                        f"the profiler held {held / 1e6:,.0f} MB of them and was stopped"
+                        f"{self._where} alone makes more events than can be traced: "
+                        f"{held / 1e6:,.0f} MB were held when the profiler was stopped"
                     )
+
+
+def _room_bytes() -> int:
+    """What this process may still take: of the machine's memory, and under its own limit."""
+    room = _kilobytes("/proc/meminfo", "MemAvailable") * 1024
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit != resource.RLIM_INFINITY:
+        room = min(room, limit - _kilobytes("/proc/self/status", "VmData") * 1024)
+    return max(room, 0)
+
+
+def _kilobytes(path: str, name: str) -> int:
+    lines = Path(path).read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 class _Heap(ctypes.Structure):
@@ -173,9 +202,24 @@ class _Heap(ctypes.Structure):
     ]  # fmt: skip
 
 
+_libc = ctypes.CDLL(None)
+_libc.malloc.restype = ctypes.c_void_p
+_libc.free.argtypes = [ctypes.c_void_p]
+
+
 def _heap_bytes() -> int:
     """Bytes in use on malloc's heap, blocks with a mapping of their own left out: the profiler's
     events are among them, tensors and large arrays are not."""
-    library = ctypes.CDLL(None)
-    library.mallinfo2.restype = _Heap
-    return int(library.mallinfo2().uordblks)
+    _libc.mallinfo2.restype = _Heap
+    return int(_libc.mallinfo2().uordblks)
+
+
+def _can_read_heap() -> bool:
+    """Whether malloc is one that says what is in use: glibc's, of 2021 or later."""
+    if not hasattr(_libc, "mallinfo2"):
+        return False
+    before = _heap_bytes()
+    block = _libc.malloc(50_000)
+    grown = _heap_bytes() - before
+    _libc.free(block)
+    return grown > 0

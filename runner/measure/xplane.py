@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-MARK = "runner:"
-"""How the names of our own marks begin, so that no name of the user's is taken for one."""
+MARK = "runner/"
+"""How the names of our own marks begin, so that no name of the user's is taken for one. Without a
+colon, or the profiler would take them for ops."""
 
 NONE = -1
 """In a column of codes: the event has no such stat."""
@@ -37,6 +38,7 @@ _NAMED_ID, _NAMED_NAME, _NAMED_DISPLAY_NAME = 1, 2, 4
 _LINE_TIMESTAMP_NS, _LINE_EVENTS = 3, 4
 _EVENT_OFFSET_PS, _EVENT_DURATION_PS, _EVENT_STATS = 2, 3, 4
 _STAT_UINT64, _STAT_INT64, _STAT_TEXT, _STAT_REF = 3, 4, 5, 7
+_STAT_VALUES = range(2, 8)  # a number, a text or a reference: one of these
 _NAME = 1  # of an event, and of a stat: a key of the plane's tables
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
@@ -130,10 +132,10 @@ class _Wire:
     """Protocol buffer's wire format: one message at a time, or many at once."""
 
     def __init__(self, content: bytes) -> None:
+        self.content = content
         self.size = len(content)
         self.octets = np.zeros(self.size + 24, np.uint8)  # a word can be read at any byte
         self.octets[: self.size] = np.frombuffer(content, np.uint8)
-        self.content = self.octets.data[: self.size]
         self._words: NDArray[np.uint64] = np.ndarray(
             self.size + 16, np.dtype("<u8"), self.octets.data, strides=(1,)
         )
@@ -181,7 +183,7 @@ class _Wire:
 
     def text(self, begin: int, end: int) -> str:
         """Names come from anywhere, and some are not UTF-8."""
-        return bytes(self.content[begin:end]).decode(errors="replace")
+        return self.content[begin:end].decode(errors="replace")
 
     # Many at once, in NumPy: a cursor a message, and all of them moved together.
 
@@ -325,24 +327,28 @@ def _line(wire: _Wire, begin: int, end: int) -> tuple[int, Ints, Ints]:
     """A line's clock, and where its events begin and end. The one plain loop over all events:
     where each begins is known only from the one before."""
     timestamp_ns, at, octets = 0, begin, wire.content
-    begins, ends = array("q"), array("q")
+    lengths_at = array("q")  # where the length of each event is written
     while at < end:
         if octets[at] == _LINE_EVENTS << 3 | _BYTES:
-            size = octets[at + 1]
+            at += 1
+            lengths_at.append(at)
+            size = octets[at]
             if size < 0x80:
-                at += 2
+                at += 1 + size
             else:
-                size, at = wire.varint(at + 1)
-            begins.append(at)
-            at += size
-            ends.append(at)
+                size, at = wire.varint(at)
+                at += size
         else:
-            at, field, kind, value, _ = wire.field(at, end)
+            after, field, kind, value, _ = wire.field(at, end)
             if (field, kind) == (_LINE_TIMESTAMP_NS, _VARINT):
                 timestamp_ns = value
+            elif (field, kind) == (_LINE_EVENTS, _BYTES):  # its tag is wider than it need be
+                lengths_at.append(wire.varint(at)[1])
+            at = after
     if at != end:
         raise XPlaneError(f"an event runs past its line's end at byte {end}")
-    return timestamp_ns, np.frombuffer(begins, np.int64), np.frombuffer(ends, np.int64)
+    sizes, begins = wire.varints(np.frombuffer(lengths_at, np.int64))
+    return timestamp_ns, begins, begins + sizes
 
 
 Columns = dict[str, Ints]
@@ -506,7 +512,7 @@ def _events(wire: _Wire, begins: Ints, ends: Ints, wanted: Ints, stats: Ints) ->
     for field, _, rows, values, stops in wire.all_fields(begins, ends):
         if field == _NAME:
             stat_name[rows] = values
-        else:
+        elif field in _STAT_VALUES:
             stat_field[rows], stat_value[rows], stat_end[rows] = field, values, stops
     return _Events(
         scalars[_NAME],

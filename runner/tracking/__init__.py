@@ -114,6 +114,9 @@ def open_tracking(tracking: Tracking, outputs: Path) -> Tracker:
 
 
 def place_of(tracking: Tracking, outputs: Path) -> Place:
+    """Where the records go. Raises `BadInput` where that is nowhere."""
+    if tracking.kind == "none":
+        raise BadInput("tracking=none: there is no store.", "Say tracking=local.")
     if tracking.kind == "server":
         uri = (tracking.uri or "").rstrip("/")
         if not uri.startswith(("http://", "https://")):

@@ -17,7 +17,7 @@ from typing import Any
 
 from runner.errors import RunnerError
 from runner.isolation.lifeline import die_with_parent
-from runner.tracking import Place
+from runner.tracking import PATIENCE_SECONDS, Place
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
 
     from runner.tracking.store import Store  # 1 to 2 s
 
-    store = Store(place)
+    store = Store(place, lock_seconds=PATIENCE_SECONDS / 2)
     answer(0, store.prepare)
     for number, line in enumerate(requests, start=1):
         request = json.loads(line)

@@ -280,6 +280,7 @@ def _tags(record: Record, folder: Path) -> dict[str, str]:
     if record.sweep:
         tags["sweep"] = str(record.sweep["id"])
         tags["swept"] = " ".join(swept_fields(record))
+        tags["number"] = f"{record.sweep['cell']:05}"  # the table is sorted by it, as text
     return tags
 
 
@@ -325,7 +326,8 @@ def _outcome(record: Record) -> str:
     if not outcome.reason:
         return f"**{status}**{where}."
     # A fence that no reason of the user's can close, and a length that leaves room for the rest.
-    reason = outcome.reason[:2000].replace("~~~~~~", "~")
+    lines = outcome.reason[:2000].replace("~~~~~~", "~").splitlines()
+    reason = "\n".join(textwrap.fill(line, 96, replace_whitespace=False) for line in lines)
     return f"**{status}**{where}:\n\n~~~~~~text\n{reason}\n~~~~~~"
 
 

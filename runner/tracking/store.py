@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +33,19 @@ _DIGEST = "content"
 """A tag with the digest of a run's parameters and metrics, which MLflow can't overwrite."""
 
 
-class Store:
-    """One MLflow store and the experiment in it. `prepare` first."""
+_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+"""MLflow's pages for training, not those for chats."""
 
-    def __init__(self, place: Place) -> None:
+
+class Store:
+    """One MLflow store and the experiment in it. `prepare` first.
+
+    `lock_seconds` is how long to wait for an embedded store that somebody else is writing to.
+    """
+
+    def __init__(self, place: Place, lock_seconds: float) -> None:
         self._place = place
+        self._lock_seconds = lock_seconds
         self._client: Any = None
         self._experiment = ""
 
@@ -47,6 +55,7 @@ class Store:
             if self._place.database:
                 with _first_use(self._place.database.parent):
                     self._create(self._place.database)
+                    self._check_file()
                     self._connect()
             else:
                 self._connect()
@@ -58,6 +67,7 @@ class Store:
         with self._translated(), (folder / RECORD_FILE).open() as file:
             # Two publishers of one record take turns; other records go on beside it.
             fcntl.flock(file, fcntl.LOCK_EX)
+            self._check_file()
             record = records.read(folder)
             content = describe(record, folder)
             run = self._newest(f"tags.record = '{record.id}'")
@@ -77,9 +87,7 @@ class Store:
             newest = self._newest(f"tags.sweep = '{sweep}'") if sweep else None
             swept = newest.data.tags.get("swept", "").split() if newest else []
             key = views.view_key(sweep)
-            self._client.set_experiment_tag(
-                self._experiment, views.TAG + key, views.view_tag(sweep, swept)
-            )
+            self._save_view(key, views.view_tag(sweep, swept))
         pages, experiment = self._place.pages, self._experiment
         return Links(
             runs=views.runs_page(pages, experiment, key),
@@ -87,10 +95,16 @@ class Store:
         )
 
     def newest_sweep(self) -> str | None:
-        """The sweep that the newest of all runs belongs to."""
         with self._translated():
-            newest = self._newest("")
-        return newest.data.tags.get("sweep") if newest else None
+            newest = self._newest("tags.sweep LIKE '%'")
+        return newest.data.tags["sweep"] if newest else None
+
+    def _save_view(self, key: str, value: str) -> None:
+        """Save the view, and delete the oldest of ours that nobody can want in a list so long."""
+        self._client.set_experiment_tag(self._experiment, views.TAG + key, value)
+        tags = self._client.get_experiment(self._experiment).tags
+        for old in views.too_many(tags):
+            self._client.delete_experiment_tag(self._experiment, old)
 
     def _newest(self, condition: str) -> Any | None:
         order = ["attributes.start_time DESC"]
@@ -127,6 +141,13 @@ class Store:
         )
         return str(run.info.run_id)
 
+    def _check_file(self) -> None:
+        """Ask SQLite whether the file can be written: it says why not, and at once. MLflow would
+        try again for minutes, whatever the reason."""
+        if self._place.database:
+            with closing(sqlite3.connect(self._place.database, self._lock_seconds)) as database:
+                database.execute("BEGIN IMMEDIATE")
+
     def _connect(self) -> None:
         self._client = MlflowClient(tracking_uri=self._place.uri)
         self._experiment = self._find_experiment()
@@ -136,7 +157,9 @@ class Store:
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(self._client.create_experiment(name, self._place.artifacts))
+                return str(
+                    self._client.create_experiment(name, self._place.artifacts, _EXPERIMENT_TAGS)
+                )
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
@@ -185,7 +208,7 @@ def open_quietly(place: Place) -> Store:
     logging.getLogger("mlflow").setLevel(logging.CRITICAL)
     if place.database:
         place.database.parent.mkdir(parents=True, exist_ok=True)
-    store = Store(place)
+    store = Store(place, lock_seconds=20.0)
     store.prepare()
     return store
 

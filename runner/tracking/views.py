@@ -11,7 +11,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -21,6 +21,8 @@ from runner.tracking.content import parameter_name, readable_name
 TAG = "mlflow.sharedViewState."
 LARGEST_COMPARISON = 100
 """More runs than this can't be told apart in one chart."""
+
+MOST_VIEWS = 50
 
 _METRICS = tuple(
     readable_name(METRICS[name])
@@ -52,9 +54,18 @@ def comparison_page(pages: str, experiment: str, key: str) -> str:
     return f"{runs_page(pages, experiment, key)}&compareRunsMode=CHART"
 
 
+def too_many(tags: Mapping[str, str]) -> list[str]:
+    """The views of the oldest sweeps, beyond those that are kept. A sweep's name is its date."""
+    ours = [name for name in tags if name.startswith(f"{TAG}runner-sweep-")]
+    ours.sort(key=lambda name: str(json.loads(tags[name])["name"]))
+    return ours[:-MOST_VIEWS]
+
+
 def view_key(sweep: str | None) -> str:
     """One view for all runs, and one for each sweep."""
-    return f"runner-{hashlib.sha256(sweep.encode()).hexdigest()[:12]}" if sweep else "runner-all"
+    if sweep is None:
+        return "runner-all"
+    return f"runner-sweep-{hashlib.sha256(sweep.encode()).hexdigest()[:12]}"
 
 
 def view_tag(sweep: str | None, swept: Iterable[str]) -> str:
@@ -76,7 +87,7 @@ def _state(sweep: str | None, swept: list[str]) -> dict[str, Any]:
     widths = {column: 40 + 7 * len(column.split("`")[1]) for column in columns}
     return {
         "searchFilter": f"tags.sweep = '{sweep}'" if sweep else "",
-        "orderByKey": "attributes.start_time",
+        "orderByKey": "tags.`number`" if sweep else "attributes.start_time",
         "orderByAsc": bool(sweep),
         "startTime": "ALL",
         "lifecycleFilter": "Active",

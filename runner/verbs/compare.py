@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -53,7 +54,8 @@ def main(arguments: Sequence[str]) -> int:
         everything = [record for group in groups.values() for record in group]
         selected = selection.by_field(everything, options.by, options.baseline)
     else:
-        selected = selection.by_path(groups, options.baseline)
+        baseline = options.baseline and _names(options.paths).get(options.baseline)
+        selected = selection.by_path(groups, baseline or options.baseline)
     metrics = options.metrics
     if options.allocations and metrics and _PEAK not in metrics:
         metrics = [_PEAK, *metrics]
@@ -144,20 +146,33 @@ def _metrics(names: list[str] | None) -> list[str] | None:
 
 
 def _read(paths: Sequence[str]) -> dict[str, Any]:
-    """The records of each path, under the path as it was typed."""
+    """The records of each path, under its name."""
     from runner import records
 
-    groups = {}
     for path in paths:
         if not Path(path).exists():
             raise BadInput(
                 f"{path}: there is no such folder.",
                 "Name the folder of a run or a sweep; options are --by, --baseline, --metric.",
             )
-        if path in groups:
-            raise BadInput(f"{path}: is named twice.", "Name two different folders.")
-        groups[path] = [records.read(folder) for folder in records.find(Path(path))]
-    return groups
+    names = _names(paths)
+    if len(set(names.values())) < len(paths):
+        raise BadInput("a folder is named twice.", "Name two different ones, or one and --by.")
+    return {
+        name: [records.read(folder) for folder in records.find(Path(path))]
+        for path, name in names.items()
+    }
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """As few of each path's last parts as tell them all apart."""
+    parts = {path: Path(path).resolve().parts for path in paths}
+    length = 1
+    while length < max(map(len, parts.values())):
+        if len({each[-length:] for each in parts.values()}) == len(parts):
+            break
+        length += 1
+    return {path: "/".join(each[-length:]) for path, each in parts.items()}
 
 
 # For programs.
@@ -210,37 +225,50 @@ def _plain_peaks(peaks: Peaks | str) -> dict[str, Any]:
 def _lines(
     result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str], markdown: bool
 ) -> list[str]:
-    table = _markdown if markdown else _aligned
-    lines = table(*_cells(result.rows))
-    lines += ["", *_footnotes(result)]
+    drawn = _markdown if markdown else _aligned
+    lines = [*drawn(_table(result.rows)), "", *_footnotes(result)]
     for pair, found in zip(pairs, peaks, strict=False):
-        lines += ["", *_allocations(pair, found, table)]
+        place = "".join(f", {name}={value}" for name, value in pair.held.items())
+        title = f"at the peak of {pair.candidate_name}, against {pair.baseline_name}{place}"
+        if isinstance(found, str):
+            lines += ["", f"{title}: unknown ({found})"]
+        else:
+            lines += ["", title, "", *drawn(_allocations(found))]
     return lines
 
 
-def _cells(rows: Sequence[Row]) -> tuple[list[str], list[list[str]]]:
+@dataclass(frozen=True)
+class Table:
+    head: list[str]
+    lines: list[list[str]]
+    figures: range
+    """The columns that are set to the right."""
+
+
+def _table(rows: Sequence[Row]) -> Table:
     """Where a row stands in the grid, what it compares, and what came out."""
     from runner.selection import short
 
     places = list(dict.fromkeys(name for row in rows for name in row.pair.held))
-    head = [*map(short, places), "cell", "against", "metric", "value", "baseline"]
+    baselines = {row.pair.baseline_name for row in rows}
+    alone = len(baselines) == 1  # then it heads a column, and needs none of its own
     lines, before = [], None
     for row in rows:
         pair = row.pair
-        if pair is before:
-            where = [""] * (len(places) + 2)
-        else:
-            where = [pair.held.get(name, "") for name in places]
-            where += [pair.candidate_name, pair.baseline_name]
+        where = [pair.held.get(name, "") for name in places] + [pair.candidate_name]
+        where += [] if alone else [pair.baseline_name]
+        lines.append([*([""] * len(where) if pair is before else where), *_figures(row)])
         before = pair
-        lines.append([*where, *_figures(row), row.explanation])
-    return [*head, "ratio", "95 % interval", "verdict"], lines
+    head = [*map(short, places), "cell", *([] if alone else ["against"]), "metric"]
+    figures = ["value", baselines.pop() if alone else "baseline", "ratio", "95 % interval"]
+    return Table([*head, *figures, "verdict"], lines, range(len(head), len(head) + len(figures)))
 
 
 def _figures(row: Row) -> list[str]:
     if row.metric not in METRICS:
         statuses = (row.pair.candidate.outcome.status, row.pair.baseline.outcome.status)
-        return [row.metric, *(status.replace("_", " ") for status in statuses), "", ""]
+        words = [status.replace("_", " ") for status in statuses]
+        return [row.metric, *words, "", "", row.explanation]
     values = [
         readable(row.metric, value) if value is not None else "-"
         for value in (row.candidate, row.baseline)
@@ -250,7 +278,7 @@ def _figures(row: Row) -> list[str]:
     if row.interval:
         low, high = row.interval
         interval = "exact" if low == high else f"{_ratio(low)} to {_ratio(high)}"
-    return [METRICS[row.metric].label, *values, ratio, interval]
+    return [METRICS[row.metric].label, *values, ratio, interval, row.explanation]
 
 
 def _ratio(value: float) -> str:
@@ -267,13 +295,18 @@ def _footnotes(result: Comparison) -> list[str]:
             labels = bounds.setdefault(row.same_within, [])
             if METRICS[row.metric].label not in labels:
                 labels.append(METRICS[row.metric].label)
-    same = "; ".join(f"{', '.join(labels)} within {bound}" for bound, labels in bounds.items())
+    same = "; ".join(
+        f"{', '.join(labels)} {'only if equal' if bound == '0' else f'within {bound}'}"
+        for bound, labels in bounds.items()
+    )
     lines = [f"same: {same}"] if same else []
     if result.tested:
         many = f", together (Bonferroni over {result.tested} rows)" if result.tested > 1 else ""
         lines.append(f"intervals: 95 %{many}, over processes")
-    if any(row.more_processes for row in result.rows):
-        lines.append("more processes: of either cell; measure.timing_processes sets how many")
+    more = [METRICS[row.metric] for row in result.rows if row.more_processes]
+    if more:
+        sources = dict.fromkeys(f"measure.{metric.source}_processes" for metric in more)
+        lines.append(f"more processes: of either cell ({', '.join(sources)})")
     counts = {str(row.verdict): 0 for row in result.rows}
     for row in result.rows:
         counts[row.verdict] += 1
@@ -281,11 +314,7 @@ def _footnotes(result: Comparison) -> list[str]:
     return lines
 
 
-def _allocations(pair: Pair, peaks: Peaks | str, table: Any) -> list[str]:
-    place = "".join(f", {name}={value}" for name, value in pair.held.items())
-    title = f"at the peak of {pair.candidate_name}, against {pair.baseline_name}{place}"
-    if isinstance(peaks, str):
-        return [f"{title}: unknown ({peaks})"]
+def _allocations(peaks: Peaks) -> Table:
     shown, rest = peaks.apart[:_MOST_GROUPS], peaks.apart[_MOST_GROUPS:]
     alike = [group for group in peaks.groups if group not in peaks.apart]
     lines = [
@@ -304,30 +333,26 @@ def _allocations(pair: Pair, peaks: Peaks | str, table: Any) -> list[str]:
     lines.append(["all", "", "", "", readable_bytes(ours), "", readable_bytes(theirs),
                   _signed(ours - theirs)])  # fmt: skip
     head = ["op", "shape", "dtype", "count", "bytes", "count", "baseline", "difference"]
-    return [title, "", *table(head, lines)]
+    return Table(head, lines, range(3, len(head)))
 
 
 def _signed(value: int) -> str:
     return f"{'+' if value > 0 else '-' if value < 0 else ''}{readable_bytes(abs(value))}"
 
 
-_FIGURES = ("value", "ratio", "95 % interval", "count", "bytes", "baseline", "difference")
-
-
-def _aligned(head: list[str], lines: list[list[str]]) -> list[str]:
+def _aligned(table: Table) -> list[str]:
     """Plain text: words to the left, figures to the right."""
-    widths = [max(map(len, column)) for column in zip(head, *lines, strict=True)]
-    columns = list(zip(head, widths, strict=True))
+    widths = [max(map(len, column)) for column in zip(table.head, *table.lines, strict=True)]
     return [
         "  ".join(
-            text.rjust(width) if name in _FIGURES else text.ljust(width)
-            for text, (name, width) in zip(line, columns, strict=True)
+            text.rjust(width) if number in table.figures else text.ljust(width)
+            for number, (text, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
-        for line in [head, *lines]
+        for line in [table.head, *table.lines]
     ]
 
 
-def _markdown(head: list[str], lines: list[list[str]]) -> list[str]:
-    rule = ["--:" if name in _FIGURES else ":--" for name in head]
-    escaped = [[text.replace("|", "\\|") for text in line] for line in lines]
-    return [f"| {' | '.join(line)} |" for line in (head, rule, *escaped)]
+def _markdown(table: Table) -> list[str]:
+    rule = ["--:" if number in table.figures else ":--" for number in range(len(table.head))]
+    escaped = [[text.replace("|", "\\|") for text in line] for line in table.lines]
+    return [f"| {' | '.join(line)} |" for line in (table.head, rule, *escaped)]

@@ -5,8 +5,8 @@
 
 `standin_gpu.cc` is a plugin that TensorFlow loads when it is imported, named to it by
 TF_PLUGGABLE_DEVICE_LIBRARY_PATH; no code of ours knows of it. It needs a TensorFlow without CUDA:
-in the PyPI wheel of `tensorflow` CUDA's own kernels for GPU are registered already, clash with the
-plugin's where both have one, and crash where only CUDA has. So, where that wheel is installed,
+in the PyPI wheel of `tensorflow` CUDA's own kernels for GPU are registered already; they clash with
+the plugin's where both have one, and fail where only CUDA has. So, where that wheel is installed,
 `tensorflow-cpu` of the same version is fetched, by itself and once, and put first on PYTHONPATH:
 everything else comes from the environment in use.
 
@@ -55,12 +55,14 @@ def _tensorflow_without_cuda(cache: Path) -> Path:
     if "('is_cuda_build', True)" not in (installed / "python/platform/build_info.py").read_text():
         return installed.parent
     version = metadata.version("tensorflow")
-    site = cache / f"tensorflow-cpu-{version}-{sys.implementation.cache_tag}"
+    home = cache / f"tensorflow-cpu-{version}-{sys.implementation.cache_tag}"
+    site = home / "site-packages"  # by that name a traceback's reader knows it for a library
     if not site.exists():
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            fetched = Path(scratch) / "site"
+            fetched = Path(scratch) / "fetched"
             _run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary",
                  ":all:", "--target", str(fetched), f"tensorflow-cpu=={version}")  # fmt: skip
+            home.mkdir(exist_ok=True)
             fetched.rename(site)
     return site
 

@@ -9,7 +9,9 @@
 //   - memory_limit of tf.config.set_logical_device_configuration is a hard limit.
 //
 // What is not: a kernel computes at once, in the thread that calls it, because TensorFlow's kernels
-// for any device touch this memory directly; there is no XLA compiler, no profiler and no NVML.
+// for any device touch this memory directly; there is no XLA compiler, no profiler and no NVML; and
+// an op that takes a variable of the card and has no kernel here (tf.random.Generator) can't fall
+// back.
 //
 //   STANDIN_GPU_COUNT       cards                        1
 //   STANDIN_GPU_MEMORY_MB   memory of each, in MiB       1024

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,8 +28,16 @@ def place(outputs: Path) -> Place:
     return tracking.place_of(LOCAL, outputs)
 
 
+@pytest.fixture(scope="session")
+def mlflow_imported() -> None:
+    """MLflow warns about itself while it is imported; our tests end on any warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
+
+
 @pytest.fixture
-def runs(place: Place) -> Runs:
+def runs(mlflow_imported: None, place: Place) -> Runs:
     """Every active run in the store, oldest first."""
 
     def read(uri: str = place.uri) -> list[Any]:

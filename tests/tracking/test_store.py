@@ -1,0 +1,337 @@
+"""The store itself: real SQLite files, real processes, a real MLflow server."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner import tracking
+from runner.errors import StoreError
+from runner.tracking import Place
+from tests.conftest import Cli
+from tests.factories import completed, failed, kept, sweep_of_nine
+from tests.tracking.conftest import LOCAL, Runs
+
+pytestmark = pytest.mark.usefixtures("mlflow_imported")
+
+
+def store_at(place: Place) -> Any:
+    from runner.tracking.store import open_quietly
+
+    return open_quietly(place)
+
+
+def contents(run: Any) -> dict[str, Any]:
+    """All of a run that a reader can see."""
+    return {
+        "name": run.info.run_name,
+        "status": run.info.status,
+        "times": (run.info.start_time, run.info.end_time),
+        "parameters": dict(run.data.params),
+        "metrics": dict(run.data.metrics),
+        "tags": dict(run.data.tags),
+        "artifacts": sorted(
+            (path.name, path.read_bytes()) for path in Path(run.info.artifact_uri).iterdir()
+        ),
+    }
+
+
+def test_a_record_becomes_one_finished_run(place: Place, outputs: Path, runs: Runs) -> None:
+    record = completed()
+    folder = kept(record, outputs / "runs" / "1")
+    tracked = store_at(place).publish(folder)
+    (run,) = runs()
+    assert run.info.run_id == tracked.run
+    assert run.info.status == "FINISHED"
+    assert run.info.start_time == 1_735_732_800_250
+    assert run.data.metrics["tensor_peak_bytes"] == record.metrics["tensor_peak_bytes"]
+    assert run.data.params["iterations"] == "100"
+    assert run.data.tags["record"] == record.id
+    assert run.data.tags["cell"] == record.cell
+
+
+def test_its_files_lie_in_the_outputs_and_equal_the_folder_s(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    store_at(place).publish(folder)
+    (run,) = runs()
+    artifacts = Path(run.info.artifact_uri)
+    assert artifacts.is_relative_to(outputs / "artifacts")
+    for name in ("record.json", "trials.jsonl", "config.yaml", "run.log"):
+        assert (artifacts / name).read_bytes() == (folder / name).read_bytes()
+
+
+def test_a_failed_record_is_a_failed_run_with_its_reason(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    store_at(place).publish(kept(failed(reason="no room"), outputs / "runs" / "1"))
+    (run,) = runs()
+    assert run.info.status == "FAILED"
+    assert run.data.tags["reason"] == "no room"
+    assert run.data.tags["status"] == "out_of_memory"
+
+
+def test_a_series_is_a_metric_s_history(place: Place, outputs: Path, runs: Runs) -> None:
+    from mlflow import MlflowClient
+
+    tracked = store_at(place).publish(kept(completed(), outputs / "runs" / "1"))
+    history = MlflowClient(tracking_uri=place.uri).get_metric_history(
+        tracked.run, "steps/tensor_live_MB"
+    )
+    assert [(point.step, point.value) for point in history] == [(i, 0.0528) for i in range(5)]
+
+
+def test_published_twice_it_is_one_run_with_the_same_content(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    first = store_at(place).publish(folder)
+    (before,) = runs()
+    second = store_at(place).publish(folder)
+    (after,) = runs()
+    assert second == first
+    assert contents(after) == contents(before)
+
+
+def test_a_file_that_came_later_is_added_to_the_same_run(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    first = store_at(place).publish(folder)
+    (folder / "peak.png").write_bytes(b"a picture")
+    assert store_at(place).publish(folder) == first
+    (run,) = runs()
+    assert (Path(run.info.artifact_uri) / "peak.png").read_bytes() == b"a picture"
+
+
+def test_a_record_with_other_figures_replaces_its_run(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    first = store_at(place).publish(folder)
+    shutil.rmtree(folder)
+    lower = dataclasses.replace(completed(), metrics={"tensor_peak_bytes": 5})
+    second = store_at(place).publish(kept(lower, folder))
+    (run,) = runs()
+    assert run.info.run_id == second.run != first.run
+    assert run.data.metrics["tensor_peak_bytes"] == 5
+    assert "graph_nodes" not in run.data.metrics
+
+
+def test_a_run_that_a_killed_publisher_left_is_completed_when_the_store_is_next_used(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    from mlflow import MlflowClient
+
+    folder = kept(completed(), outputs / "runs" / "1")
+    store_at(place)
+    client = MlflowClient(tracking_uri=place.uri)
+    experiment = client.get_experiment_by_name("runner").experiment_id
+    other = client.create_run(experiment, run_name="somebody else's").info.run_id
+    digest = tracking_digest(folder)
+    tags = {"record": completed().id, "folder": str(folder), "content": digest}
+    cut = client.create_run(experiment, tags=tags).info.run_id
+    store_at(place)
+    statuses = {run.info.run_id: run.info.status for run in runs()}
+    assert statuses == {other: "RUNNING", cut: "FINISHED"}
+
+
+def tracking_digest(folder: Path) -> str:
+    from runner.tracking.content import describe
+
+    return describe(completed(), folder).digest
+
+
+def test_killed_at_any_moment_publishing_again_completes_everything(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    for number in range(20):
+        kept(completed(f"r{number}"), outputs / "runs" / str(number))
+    words = [sys.executable, "-m", "runner", "publish", str(outputs / "runs")]
+    environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
+    for after in (0.05, 0.2, 0.45):
+        with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as publisher:
+            assert publisher.stdout is not None
+            publisher.stdout.readline()
+            time.sleep(after)
+            publisher.send_signal(signal.SIGKILL)
+    subprocess.run(words, check=True, capture_output=True, env=environment)
+    found = runs()
+    assert sorted(run.data.tags["record"] for run in found) == sorted(f"r{n}" for n in range(20))
+    assert {run.info.status for run in found} == {"FINISHED"}
+    assert len({run.info.run_id for run in found}) == 20
+
+
+def test_four_publishers_on_a_fresh_store_lose_nothing(
+    outputs: Path, place: Place, runs: Runs
+) -> None:
+    environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
+    publishers = []
+    for owner in range(4):
+        for number in range(6):
+            kept(completed(f"r{owner}-{number}"), outputs / f"sweep{owner}" / str(number))
+        # Each brings its own records in, and one that all four have.
+        words = ["publish", str(outputs / f"sweep{owner}"), str(outputs / "sweep0" / "0")]
+        publishers.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "runner", *words], stdout=subprocess.PIPE, env=environment
+            )
+        )
+    for publisher in publishers:
+        publisher.communicate()
+        assert publisher.returncode == 0
+    found = runs()
+    expected = sorted(f"r{owner}-{number}" for owner in range(4) for number in range(6))
+    assert sorted(run.data.tags["record"] for run in found) == expected
+    assert {run.info.status for run in found} == {"FINISHED"}
+    with sqlite3.connect(place.uri.removeprefix("sqlite:///")) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_fresh_store_has_exactly_the_schema_that_mlflow_makes(
+    place: Place, tmp_path: Path
+) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store_at(place)
+    plain = tmp_path / "plain.db"
+    SqlAlchemyStore(f"sqlite:///{plain}", str(tmp_path / "artifacts"))
+
+    def schema(path: str) -> dict[str, list[tuple[Any, ...]]]:
+        """Columns and indices of every table; the order of a table's constraints is by chance."""
+        with sqlite3.connect(path) as database:
+            names = database.execute("SELECT type, name, tbl_name FROM sqlite_master").fetchall()
+            columns = {
+                name: database.execute(f"PRAGMA table_info({name})").fetchall()
+                for kind, name, _ in names
+                if kind == "table"
+            }
+            version = database.execute("SELECT * FROM alembic_version").fetchall()
+            return {**columns, "names": sorted(names), "version": version}
+
+    assert schema(place.uri.removeprefix("sqlite:///")) == schema(str(plain))
+
+
+def test_a_first_use_that_was_killed_leaves_nothing_behind(place: Place, outputs: Path) -> None:
+    (outputs / ".mlflow.db.12345").write_bytes(b"half a database")
+    store_at(place)
+    assert sorted(path.name for path in outputs.iterdir()) == [".mlflow.lock", "mlflow.db"]
+
+
+def test_an_experiment_in_the_trash_is_a_problem_that_says_so(place: Place) -> None:
+    from mlflow import MlflowClient
+
+    store_at(place)
+    client = MlflowClient(tracking_uri=place.uri)
+    client.delete_experiment(client.get_experiment_by_name("runner").experiment_id)
+    with pytest.raises(StoreError, match="'runner' is in MLflow's trash"):
+        store_at(place)
+
+
+def test_limits_are_mlflow_s_own() -> None:
+    from mlflow.utils import validation
+
+    from runner.tracking import content
+
+    assert content.LONGEST_PARAMETER == validation.MAX_PARAM_VAL_LENGTH
+    assert content.LONGEST_TAG == validation.MAX_TAG_VAL_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (
+            lambda file: file.write_bytes(b"no database at all, but long enough" * 9),
+            "not a database",
+        ),
+        (lambda file: file.mkdir(), "unable to open database file"),
+    ],
+    ids=["corrupt", "a folder"],
+)
+def test_a_spoilt_store_is_a_problem_that_names_it(
+    place: Place, outputs: Path, spoil: Any, reason: str
+) -> None:
+    spoil(outputs / "mlflow.db")
+    with pytest.raises(StoreError, match=reason) as problem:
+        store_at(place)
+    assert str(outputs / "mlflow.db") in problem.value.problem
+
+
+def test_each_sweep_has_a_view_and_the_oldest_ones_go(place: Place) -> None:
+    from mlflow import MlflowClient
+
+    from runner.tracking.views import MOST_VIEWS
+
+    store = store_at(place)
+    links = [store.links(f"2025-01-{number:03}") for number in range(MOST_VIEWS + 3)]
+    assert len({link.runs for link in links}) == MOST_VIEWS + 3
+    tags = MlflowClient(tracking_uri=place.uri).get_experiment_by_name("runner").tags
+    assert len(tags) == MOST_VIEWS
+    keys = [name.removeprefix("mlflow.sharedViewState.") for name in tags]
+    assert not any(key in links[0].runs for key in keys)
+    assert any(key in links[-1].runs for key in keys)
+
+
+def test_publish_brings_a_whole_sweep_in_with_a_line_each(
+    cli: Cli, outputs: Path, place: Place, runs: Runs
+) -> None:
+    for record in sweep_of_nine():
+        kept(record, outputs / "sweeps" / "s" / str(record.sweep["cell"] if record.sweep else 0))
+    done = cli("publish", str(outputs / "sweeps" / "s"))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 9
+    assert done.stderr == ""
+    assert len(runs()) == 9
+    assert {run.data.tags["sweep"] for run in runs()} == {"2025-01-01-13-00-00-ab12"}
+
+
+def test_publish_of_a_record_that_can_t_be_read_goes_on_and_ends_with_1(
+    cli: Cli, outputs: Path, place: Place, runs: Runs
+) -> None:
+    kept(completed("good"), outputs / "runs" / "1")
+    kept(completed("bad"), outputs / "runs" / "0")
+    (outputs / "runs" / "0" / "record.json").write_text("{")
+    done = cli("publish", "--json", str(outputs / "runs"))
+    assert done.returncode == 1
+    assert [run.data.tags["record"] for run in runs()] == ["good"]
+    assert '"problem": null' in done.stdout
+    assert "is no record" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["publish", "nowhere"],
+        ["publish", "tracking=local"],
+        ["publish", "runs", "tracking=lokal"],
+        ["publish", "runs", "tracking=none"],
+        ["publish", "runs", "tracking=server", "tracking.uri=ftp://somewhere"],
+        ["publish", "runs", "tracking.port=7"],
+    ],
+    ids=" ".join,
+)
+def test_publish_refuses_what_it_can_t_do_and_writes_nothing(
+    cli: Cli, outputs: Path, words: list[str]
+) -> None:
+    kept(completed(), outputs / "runs" / "1")
+    done = cli(*words, cwd=outputs)
+    assert done.returncode == 2
+    assert done.stderr.startswith("runner: ")
+    assert "Traceback" not in done.stderr
+    assert not (outputs / "mlflow.db").exists()
+
+
+def test_the_local_store_is_the_usual_one() -> None:
+    assert tracking.chosen([]) == LOCAL
+    assert tracking.chosen(["tracking.experiment=mine"]).experiment == "mine"
