@@ -8,7 +8,7 @@ RunnerError
 └── Interrupted         Ctrl-C or SIGTERM                           exit code 130 or 143
 
 A foreign error (Hydra's, TensorFlow's, MLflow's) is translated once, where it enters: Hydra's in
-`compose`, TensorFlow's in `isolation.worker`, MLflow's in `tracking`.
+`compose`, TensorFlow's in `isolation.failure`, MLflow's in `tracking`.
 """
 
 from __future__ import annotations

@@ -174,7 +174,6 @@ def _computed_again(batch: Any, block: list[Any], tape: Any = None) -> Any:
     """A block whose gradient runs it a second time; `tape` is stopped while it runs first."""
     import tensorflow as tf
 
-    @tf.custom_gradient
     def run(batch: Any) -> Any:
         if tape is None:
             result = _through(batch, block)
@@ -193,4 +192,4 @@ def _computed_again(batch: Any, block: list[Any], tape: Any = None) -> Any:
 
         return result, gradient
 
-    return run(batch)
+    return tf.custom_gradient(run)(batch)

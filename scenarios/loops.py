@@ -73,7 +73,7 @@ class WhileLoop:
     """`tf.while_loop`: one body, run again and again by the runtime.
 
     Does it need less memory than the same loop in Python, with a gradient and without?
-    With parallel_iterations above 1 TensorFlow may overlap iterations, and the peak may vary.
+    With parallel_iterations above 1 iterations may run concurrently, and the peak may vary.
     """
 
     executions: ClassVar[Executions] = ("graph", "eager", "xla")
@@ -90,7 +90,7 @@ class WhileLoop:
         import tensorflow as tf
 
         state, weight = _state_and_weight(bench, self.size)
-        invariants = [tf.TensorShape([]), state.shape] if self.shape_invariants else None
+        invariants = (tf.TensorShape([]), state.shape) if self.shape_invariants else None
 
         def loop(state: Any, weight: Any) -> Any:
             def body(iteration: Any, state: Any) -> Any:
@@ -102,7 +102,7 @@ class WhileLoop:
             _, last = tf.while_loop(
                 lambda iteration, _: iteration < self.iterations,
                 body,
-                [tf.constant(0), state],
+                (tf.constant(0), state),  # a tuple, as the body returns: eager mode insists
                 shape_invariants=invariants,
                 parallel_iterations=self.parallel_iterations,
                 swap_memory=self.swap_memory,

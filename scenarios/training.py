@@ -1,13 +1,11 @@
 """Training a real, small model, with what people try when memory runs out.
 
-The parts by name: MODELS makes ours, `_load` brings in the user's, `_recompute` and the accumulating
-optimizer are Keras's own means, and the train step is the plain one of a custom training loop.
+The train step is the plain one of a custom training loop; mixed precision, computing again and
+accumulating are Keras's own means. A model's blocks are models too: what is computed again is one.
 """
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -34,27 +32,33 @@ class KerasTraining:
     recompute: bool
     accumulate: Count
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if not _is_import_path(self.model):
             if self.model not in MODELS:
-                raise BadInput(f"scenario.model: {self.model!r} is no choice.", _choices(self.model))
+                raise BadInput(
+                    f"scenario.model: {self.model!r} is no choice.",
+                    f"{nearest(self.model, MODELS)} Or say scenario.model=my_module:my_model.",
+                )
             return
         signature = imports.check_import_path(self.model, "scenario.model")
-        needed = [name for name, each in _parameters(signature) if each.default is each.empty]
-        if needed:
+        try:
+            if signature is not None:
+                signature.bind()
+        except TypeError as error:
             raise BadInput(
-                f"scenario.model: {self.model} needs {needed[0]!r}.",
-                "Name a model, or a function without arguments that returns one.",
-            )
+                f"scenario.model: {self.model} takes arguments ({error}).",
+                "Name a model, or a function that takes none and returns one.",
+            ) from None
 
     def build(self, bench: Bench) -> Step:
         import keras
         import tensorflow as tf
 
         if bench.batch_size % self.accumulate:
-            raise ValueError(
-                f"scenario.accumulate={self.accumulate} does not divide batch_size="
-                f"{bench.batch_size} into equal parts"
+            raise BadInput(
+                f"scenario.accumulate: {self.accumulate} does not divide batch_size="
+                f"{bench.batch_size}.",
+                "The batch is cut into that many equal parts.",
             )
         keras.utils.set_random_seed(bench.seed)
         if self.mixed_precision:
@@ -88,7 +92,7 @@ class KerasTraining:
 
 
 def _mlp() -> Any:
-    """Eight layers of 512: its weights and Adam's slots outweigh the activations of a batch."""
+    """Eight layers of 512, two a block: weights and Adam's slots outweigh the activations."""
     import keras
     from keras import layers
 
@@ -103,23 +107,24 @@ def _mlp() -> Any:
 
 
 def _cnn() -> Any:
-    """Three blocks of two convolutions on 32 x 32 images: activations outweigh the weights."""
+    """Four blocks of two convolutions on 32 x 32 images: activations outweigh the weights."""
     import keras
     from keras import layers
 
-    def body(tensor: Any, filters: int) -> Any:
-        tensor = layers.Conv2D(filters, 3, padding="same", activation="relu", name="first")(tensor)
-        tensor = layers.Conv2D(filters, 3, padding="same", activation="relu", name="second")(tensor)
-        return layers.MaxPooling2D(name="pool")(tensor)
+    def body(tensor: Any) -> Any:
+        first = layers.Conv2D(16, 3, padding="same", activation="relu", name="first")(tensor)
+        second = layers.Conv2D(16, 3, padding="same", activation="relu", name="second")(first)
+        return layers.Add(name="sum")([tensor, second])
 
-    inputs = tensor = keras.Input([32, 32, 3])
-    for number, filters in enumerate((16, 32, 64)):
-        tensor = _block(f"block_{number}", tensor, functools.partial(body, filters=filters))
+    inputs = keras.Input([32, 32, 3])
+    tensor = layers.Conv2D(16, 3, padding="same", name="stem")(inputs)
+    for number in range(4):
+        tensor = _block(f"block_{number}", tensor, body)
     return keras.Model(inputs, _head(layers.GlobalAveragePooling2D()(tensor)), name="cnn")
 
 
 def _transformer() -> Any:
-    """Two blocks of attention over 64 places of 128: activations outweigh the weights by far."""
+    """Two blocks of attention over 64 places of 128: activations outweigh the weights."""
     import keras
     from keras import layers
 
@@ -159,36 +164,51 @@ def _load(path: str) -> Any:
     import keras
 
     found = imports.load(path, "scenario.model")
-    model = found if isinstance(found, keras.Model) else found()
+    model = found if isinstance(found, keras.Model) or not callable(found) else found()
     if not isinstance(model, keras.Model):
-        raise TypeError(f"{path} gives a {type(model).__name__}, not a keras.Model")
+        raise BadInput(
+            f"scenario.model: {path} gives a {type(model).__name__}.",
+            "Name a keras.Model, or a function that returns one.",
+        )
+    if not getattr(model, "inputs", None):
+        raise BadInput(
+            f"scenario.model: {path} does not say what it takes.",
+            "Make it from keras.Input, so that inputs can be made for it.",
+        )
     return model
 
 
 def _recompute(model: Any) -> None:
-    """Keep only what goes into each layer of the model, and compute the rest again.
+    """Let each layer of the model keep only what goes into it, and compute the rest again.
 
-    `keras.remat` (TensorFlow's `recompute_grad`) takes no keywords in a graph, so they are bound;
-    and it computes again outside of the layer's scope, so that is entered again.
+    `keras.remat` (TensorFlow's `recompute_grad`) takes no keywords in a graph, and computes again
+    outside of all that a layer enters when it is called: its name's scope, its precision. So it is
+    given the whole layer, keywords bound.
     """
     import keras
     import tensorflow as tf
 
-    def again(call: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any, **kwargs: Any) -> Any:
+    def again(layer: Any) -> Callable[..., Any]:
+        once = layer.call
+
+        def twice(*args: Any, **kwargs: Any) -> Any:
             scope = tf.get_current_name_scope()
 
-            def within_scope(*args: Any) -> Any:
-                with tf.name_scope(f"{scope}/"):
-                    return call(*args, **kwargs)
+            def whole(*args: Any) -> Any:
+                layer.call = once
+                try:
+                    with tf.name_scope(f"{scope}/"):
+                        return layer(*args, **kwargs)
+                finally:
+                    layer.call = twice
 
-            return keras.remat(within_scope)(*args)
+            return keras.remat(whole)(*args)
 
-        return run
+        return twice
 
     for layer in model.layers:
         if layer.trainable_variables:
-            layer.call = again(layer.call)
+            layer.call = again(layer)
 
 
 def _examples(model: Any, count: int, seed: tuple[int, int]) -> tuple[Any, list[Any]]:
@@ -198,29 +218,19 @@ def _examples(model: Any, count: int, seed: tuple[int, int]) -> tuple[Any, list[
     def example(spec: Any) -> Any:
         shape = [count, *spec.shape[1:]]
         if None in shape:
-            raise ValueError(f"{model.name} leaves sides of {spec.name} open: {spec.shape}")
+            raise BadInput(
+                f"scenario.model: {model.name} leaves a side open: {spec.name} is {spec.shape}.",
+                "Give keras.Input a whole shape; only the batch is left open.",
+            )
         dtype = tf.as_dtype(spec.dtype)
         if not dtype.is_floating:
             return tf.zeros(shape, dtype)
         return tf.random.stateless_uniform(shape, seed, dtype=dtype)
 
-    if not getattr(model, "inputs", None):
-        raise ValueError(
-            f"{model.name} does not say what it takes: make it from keras.Input, or build it"
-        )
-    inputs = tf.nest.map_structure(example, model.input)
+    # A Sequential has one input, and no structure of them.
+    inputs = tf.nest.map_structure(example, getattr(model, "input", model.inputs[0]))
     return inputs, [example(each) for each in model.outputs]
 
 
 def _is_import_path(model: str) -> bool:
     return ":" in model or "." in model
-
-
-def _choices(model: str) -> str:
-    return f"{nearest(model, MODELS)} Or name your own: scenario.model=my_module:my_model."
-
-
-def _parameters(signature: inspect.Signature | None) -> list[tuple[str, inspect.Parameter]]:
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    every = signature.parameters.items() if signature else ()
-    return [(name, each) for name, each in every if each.kind not in variadic]

@@ -13,4 +13,5 @@ What survives what:
     server.py   parent side: starts trials, waits for them without polling, turns ends into outcomes
     warm.py     loaded by the server: TensorFlow, and nothing that touches a device
     worker.py   child side: sets the device, builds the step, takes it through the phases
+    failure.py  child side: an exception as a status, and a reason that names its line
 """

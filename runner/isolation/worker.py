@@ -1,7 +1,7 @@
 """Child side: one trial, from setting the device to sending the result.
 
 The child says on a pipe which phase it enters, so that the parent knows where it was if it ends
-badly, and last the result as JSON. TensorFlow's errors are translated here.
+badly, and last the result as JSON.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import gc
 import json
 import math
 import os
-import re
 import resource
 import sys
-import sysconfig
-import textwrap
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from runner import places
+from greenlet import greenlet
+
 from runner.config import Experiment
 from runner.errors import RunnerError
-from runner.isolation import lifeline
+from runner.isolation import failure, lifeline
 from runner.measure import samples
 from runner.measure.phases import Limits, Meter, go_through
 from runner.records import Phase
-from runner.scenario import Function, StartAnew
+from runner.scenario import Function
+
+T = TypeVar("T")
 
 CANNOT_SEND = 86
 """Exit code of a child whose trial ended but whose result could not be sent."""
@@ -89,7 +89,7 @@ def main(assignment: Assignment, pipe: Connection, output: Connection) -> None:
     try:
         result = _trial(assignment, pipe)
     except BaseException as error:
-        result = _failure(error)
+        result = failure.read(error)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -123,6 +123,17 @@ def _limit_host(limit_mb: int | None) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
+def _on_a_bare_stack(function: Callable[..., T], *arguments: Any) -> T:
+    """Call `function` with nothing below it on the Python stack.
+
+    TensorFlow walks the Python stack for every eager op, so each frame below a step makes each of
+    its ops slower. Under the dozen frames of the forkserver that is several per cent of a small
+    step, which a loop in the user's own script would not pay; a greenlet has a stack of its own.
+    """
+    result: T = greenlet(function).switch(*arguments)
+    return result
+
+
 def _time(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner import devices
@@ -136,7 +147,8 @@ def _time(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
     execution = Execution(experiment.execution)
     gc.collect()
     meter = TimingMeter(HostMemory())
-    steps = go_through(
+    steps = _on_a_bare_stack(
+        go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution)),
         _Announcing(meter, pipe),
         limits,
@@ -170,7 +182,8 @@ def _trace(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
     steps = experiment.measure.memory_steps
     tracing.start()
     try:
-        go_through(
+        _on_a_bare_stack(
+            go_through,
             lambda: experiment.scenario.build(_desk(assignment, execution)),
             _Announcing(MemoryMeter(tracing), pipe),
             Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
@@ -178,10 +191,10 @@ def _trace(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
             execution.observe,
         )
     except BaseException as error:
-        failure = _failure(error)
+        told = failure.read(error)
         with contextlib.suppress(Exception):  # what was live then says why; but the error is first
-            failure["allocations"] = samples.allocations(tracing.finish())
-        return failure
+            told["allocations"] = samples.allocations(tracing.finish())
+        return told
     peak = placed.allocator_peak_bytes()
     facts = {**placed.facts, **execution.facts(steps), "allocator_peak_bytes": peak}
     return samples.of_memory_trial(tracing.finish(), facts)
@@ -199,78 +212,3 @@ def _desk(assignment: Assignment, execution: Any) -> Desk:
         assignment.note,
         execution.compile,
     )
-
-
-def _failure(error: BaseException) -> dict[str, Any]:
-    """What the parent is told of an exception: its kind, its last line, and whose line it was."""
-    if isinstance(error, StartAnew):
-        return {"note": error.note}
-    traceback.print_exception(error)
-    if isinstance(error, SystemExit):
-        return {"status": "failed", "reason": f"the code called sys.exit({error.code!r})"}
-    status = "out_of_memory" if _is_out_of_memory(error) else "failed"
-    reason = _said(error)
-    if len(reason) > 1500:
-        reason = f"{reason[:1500]}..."
-    where = None if isinstance(error, RunnerError) else _their_line(error)
-    return {"status": status, "reason": f"{reason}{f' ({where})' if where else ''}"}
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    import tensorflow as tf
-
-    if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
-        return True
-    return isinstance(error, tf.errors.OpError) and "RESOURCE_EXHAUSTED" in str(error)
-
-
-_QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
-"""A line of the stack that TensorFlow writes into the message of an error in a graph."""
-
-_NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $")
-
-
-def _said(error: BaseException) -> str:
-    """Its kind and what it says, without the stack that its message may quote."""
-    if isinstance(error, RunnerError):
-        return str(error)
-    kind, text = type(error).__name__, _NOISE.sub("", str(error))
-    quoted = list(_QUOTED.finditer(text))
-    if quoted:
-        text = textwrap.dedent(text[quoted[-1].end() :].partition("\n\n")[2]) or text
-    text = text.strip().removeprefix(f"{kind}: ")
-    return f"{kind}: {text}" if text else kind
-
-
-def _their_line(error: BaseException) -> str | None:
-    """The innermost line that is the user's: in no library, or in the installed package that the
-    scenario called; else the scenario's own."""
-    stack = traceback.extract_tb(error.__traceback__)
-    lines = [(each.filename, each.lineno, each.name) for each in stack]
-    lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(str(error))]
-    owners = [_owner(file) for file, _, _ in lines]
-    ours = [place for place, owner in enumerate(owners) if owner in _OURS]
-    called = owners[ours[-1] + 1] if ours and ours[-1] + 1 < len(owners) else "tensorflow"
-    wanted = _USERS if _USERS in owners else _SCENARIO if called in _LIBRARIES else called
-    for (file, line, name), owner in zip(reversed(lines), reversed(owners), strict=True):
-        if owner == wanted:
-            return f"{file}:{line} in {name}"
-    return None
-
-
-_USERS, _PYTHON, _SCENARIO = "the user", "Python", "scenarios"
-_OURS = ("runner", _SCENARIO)
-_LIBRARIES = (_PYTHON, "tensorflow", "keras", "numpy")
-
-
-def _owner(file: str) -> str:
-    """Whose code it is: an installed package's, by its name; ours, Python's or the user's."""
-    path = Path(file)
-    for folder in ("site-packages", "dist-packages"):
-        if folder in path.parts:
-            return path.parts[path.parts.index(folder) + 1]
-    for name in _OURS:
-        if path.is_relative_to(places.project() / name):
-            return name
-    made = file.startswith("<") or path.name.startswith("__autograph_generated_file")
-    return _PYTHON if made or path.is_relative_to(sysconfig.get_path("stdlib")) else _USERS

@@ -105,7 +105,9 @@ class Scope:
 
 @dataclass(frozen=True)
 class Leak:
-    """Allocations of a step that are still live when the next step ends."""
+    """Allocations of a step that are still live when the next step ends, in a trial whose live
+    bytes grow from step to step. (Where they don't, what lasts took the place of something else,
+    as a variable's new value does.)"""
 
     op: str
     scope: str
@@ -581,6 +583,9 @@ class Replay:
         self._leak_bytes += _sums(lives.kind[leaking], lives.requested[leaking])
 
     def _leaks_of(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
+        ends = [one.live_end_bytes for one in self._stretches if one.phase == Phase.STEPS]
+        if not ends or ends[-1] <= ends[0]:
+            return ()
         leaks = [
             Leak(
                 **kinds[kind]._asdict(),
@@ -706,8 +711,11 @@ def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[s
     a whole function's name for XLA, or nothing; then the span around it says more.
     """
     function = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", op)
-    if function:
-        return (XLA if EXECUTABLE in within else FUNCTION), function[1]
+    name = function[1] if function else ""
+    if EXECUTABLE in within or within == f"{op}:{op}":  # TensorFlow 2.20 has only the latter
+        return XLA, name
+    if name:
+        return FUNCTION, name
     if not op:
         if within == CONSTANT:
             return CONSTANT, ""

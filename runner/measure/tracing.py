@@ -23,6 +23,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import secrets
 import shutil
 import tempfile
 import threading
@@ -59,7 +60,8 @@ class AllocationTracing:
         self._replay = Replay(allocator)
         self._most_bytes = min(most_bytes, int(_room_bytes() * _SHARE_OF_ROOM))
         self._window_bytes = min(window_bytes, self._most_bytes // 2)
-        self._folder = Path(tempfile.gettempdir()) / f"runner-trace-{os.getpid()}"
+        name = f"runner-trace-{os.getpid()}-{secrets.token_hex(4)}"
+        self._folder = Path(tempfile.gettempdir()) / name  # is there only while a file is read
         self._lock = threading.Lock()  # the profiler has one owner at a time: us or the watchdog
         self._tracing = False
         self._reason: str | None = None
@@ -123,34 +125,41 @@ class AllocationTracing:
         )
         self._empty_bytes = _heap_bytes()
         self._is_full = False
-        tf.profiler.experimental.start(str(self._folder), options)
-        self._tracing = True
+        try:
+            tf.profiler.experimental.start(str(self._folder), options)
+            self._tracing = True
+        except Exception as error:  # someone else's session, most likely
+            self._reason = f"the profiler could not be started: {error}"
 
     def _close(self, reopen: bool) -> None:
         """Write the window out, begin the next one at once, and only then read the first."""
-        import tensorflow as tf
-
-        with self._lock:
+        with self._lock:  # while we read, what the heap holds is ours
             if not self._tracing:
                 return
-            self._tracing = False
-            try:
-                tf.profiler.experimental.stop()
-                contents = [path.read_bytes() for path in self._folder.rglob("*.xplane.pb")]
-            except Exception as error:
-                self._reason = f"the profiler could not write its events: {error}"
-                return
-            finally:
-                shutil.rmtree(self._folder, ignore_errors=True)
-                _libc.malloc_trim(0)
-            if reopen:
+            content = self._written()
+            if reopen and self._reason is None:
                 self._open()
-        try:
-            for content in contents:
-                self._replay.feed(xplane.parse(content))
-        except xplane.XPlaneError as error:
-            with self._lock:
+            try:
+                if content is not None:
+                    self._replay.feed(xplane.parse(content))
+            except xplane.XPlaneError as error:
                 self._give_up(f"the profiler's file can't be read: {error}")
+
+    def _written(self) -> bytes | None:
+        """Stop the profiler; what it wrote."""
+        import tensorflow as tf
+
+        self._tracing = False
+        try:
+            tf.profiler.experimental.stop()
+            (path,) = self._folder.rglob("*.xplane.pb")
+            return path.read_bytes()
+        except Exception as error:  # a full disk; or user code stopped the profiler
+            self._reason = f"the profiler's events could not be written: {error}"
+            return None
+        finally:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            _libc.malloc_trim(0)
 
     def _give_up(self, reason: str) -> None:
         """Stop tracing and drop the events unwritten."""

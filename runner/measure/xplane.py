@@ -287,8 +287,9 @@ class _Plane:
             elif field in (_PLANE_EVENT_NAMES, _PLANE_STAT_NAMES):
                 key, name, display_name = _named(wire, start, stop)
                 (self.events if field == _PLANE_EVENT_NAMES else self.stats)[key] = name
-                if display_name and name.endswith(f":{display_name}"):
-                    self.nodes[name] = (name.removesuffix(f":{display_name}"), display_name)
+                node, _, op_type = name.rpartition(":")
+                if node and op_type in (display_name, node):  # a function's call is named twice
+                    self.nodes[name] = (node, op_type)
         self.start_ns = 0
         for start, stop in own_stats:
             values = {field: value for field, _, value, _ in wire.fields(start, stop)}

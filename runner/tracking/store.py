@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +24,13 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from runner import records
-from runner.errors import RunnerError, StoreError
+from runner.errors import BadInput, RunnerError, StoreError
 from runner.records import RECORD_FILE
 from runner.tracking import Links, Place, TrackedRun, views
 from runner.tracking.content import Content, artifacts, describe
 
 _DIGEST = "content"
 """A tag with the digest of a run's parameters and metrics, which MLflow can't overwrite."""
-
-
-_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
-"""MLflow's pages for training, not those for chats."""
 
 
 class Store:
@@ -157,9 +153,7 @@ class Store:
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(
-                    self._client.create_experiment(name, self._place.artifacts, _EXPERIMENT_TAGS)
-                )
+                return str(self._client.create_experiment(name, self._place.artifacts))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
@@ -191,7 +185,8 @@ class Store:
         for run in running:
             folder = Path(run.data.tags.get("folder", ""))
             if run.data.tags.get("record") and (folder / RECORD_FILE).exists():
-                self.publish(folder)
+                with suppress(BadInput):  # a record that can't be read any more is no obstacle
+                    self.publish(folder)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

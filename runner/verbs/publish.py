@@ -27,8 +27,13 @@ def main(arguments: Sequence[str]) -> int:
     paths = [Path(word) for word in options.path if word not in words]
     if not paths:
         raise BadInput("publish: no folder is named.", "Name a run's or a sweep's folder.")
-    folders = list(dict.fromkeys(folder for path in paths for folder in records.find(path)))
     place = tracking.place_of(store_choice, places.outputs())
+    copies = places.outputs() / "artifacts"  # the store's own copies of records lie there
+    folders = [
+        folder
+        for folder in dict.fromkeys(found for path in paths for found in records.find(path))
+        if not folder.resolve().is_relative_to(copies.resolve())
+    ]
 
     os.environ.update(tracking.environment(os.environ))
     from runner.tracking.store import open_quietly

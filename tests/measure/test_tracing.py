@@ -111,6 +111,11 @@ def while_steps(count):
     return build
 
 
+def stop_once():
+    with contextlib.suppress(Exception):
+        tf.profiler.experimental.stop(save=False)
+
+
 found = {"keeping": trial(keeping)}  # first: the allocator's own peak is the process's
 found["own_peak"] = tf.config.experimental.get_memory_info("CPU:0")["peak"]
 found["windows"] = trial(keeping, window_bytes=0)
@@ -122,8 +127,13 @@ found["long_eager"] = trial(eager_steps(30_000), steps=1, most_bytes=8_000_000)
 found["long_while"] = trial(while_steps(30_000), steps=1, most_bytes=8_000_000)
 found["full"] = trial(eager_steps(2_000), between=lambda: time.sleep(0.2), window_bytes=1_000_000)
 found["after"] = trial(keeping)
+folder = tempfile.mkdtemp()
+tf.profiler.experimental.start(folder)
+found["occupied"] = trial(keeping)
+tf.profiler.experimental.stop(save=False)
+found["stopped"] = trial(lambda: lambda: None, between=lambda: stop_once())
 found["left_over"] = [name for name in os.listdir(tempfile.gettempdir())
-                      if name == f"runner-trace-{os.getpid()}"]
+                      if name.startswith(f"runner-trace-{os.getpid()}")]
 print(json.dumps(found))
 """
 
@@ -240,6 +250,16 @@ def test_a_step_past_the_bound_ends_the_tracing_and_nothing_else(
     assert set(found[name]) == {"reason"}
     assert "makes more events than can be traced" in found[name]["reason"]
     assert found["after"]["leaks"][0]["bytes_per_step"] == 31_108  # and so can a later one be
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("occupied", "could not be started"), ("stopped", "could not be written")]
+)
+def test_user_code_that_profiles_takes_the_figures_away_and_nothing_else(
+    found: dict[str, Any], name: str, reason: str
+) -> None:
+    assert set(found[name]) == {"reason"}
+    assert reason in found[name]["reason"]
 
 
 def test_the_files_are_removed(found: dict[str, Any]) -> None:

@@ -394,5 +394,5 @@ def test_a_real_trace_is_read_as_protobufs_own_reader_reads_it() -> None:
     assert found["equal"]
     assert found["equal_marks"]
     assert found["equal_total"]
-    assert any("Executable::Execute" in name for name in found["within"])
+    assert any("Executable::Execute" in name or "fused" in name for name in found["within"])
     assert any("MatMul" in kind for kind in found["types"])

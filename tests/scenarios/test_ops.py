@@ -1,7 +1,7 @@
 """What single ops allocate, in units of their [size, size] input (M), by what they have to do.
 
-`kept` is what the result is made of, `asked` what the op asks for. A scalar or a shape that an op is
-told beside its tensors is neither.
+`kept` is what the result is made of, `asked` what the op asks for, but for the scalars and shapes
+that it is told beside its tensors.
 """
 
 from __future__ import annotations

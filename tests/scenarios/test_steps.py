@@ -1,4 +1,4 @@
-"""What a loop in eager mode holds on to, by how each step lets go. V is the vector of 7,777 floats."""
+"""What a loop in eager mode holds, by how each step lets go. V is a vector of 7,777 floats."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_list_keeps_one_square_a_step(measure: MeasureWords) -> None:
 
 
 def test_a_variable_is_freed_when_its_name_is_bound_anew(measure: MeasureWords) -> None:
-    """The new variable is made beside the old one, and takes over the tensor that it starts from."""
+    """The new one is made beside the old one, and takes over the tensor that it starts from."""
     found = variables(measure, "rebind").metrics
 
     assert found["tensor_growth_bytes_per_step"] == 0
@@ -95,4 +95,5 @@ def test_one_variable_reused_spares_the_handle_and_nothing_else(measure: Measure
     reused, made = variables(measure, "reuse").metrics, variables(measure, "rebind").metrics
 
     assert reused["tensor_growth_bytes_per_step"] == 0
-    assert made["allocated_bytes_per_step"] == reused["allocated_bytes_per_step"] + HANDLE
+    assert made["allocated_bytes_per_step"] == pytest.approx(2 * M + HANDLE, abs=SCALARS)
+    assert reused["allocated_bytes_per_step"] == pytest.approx(2 * M, abs=SCALARS)

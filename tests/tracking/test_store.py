@@ -147,6 +147,20 @@ def test_a_run_that_a_killed_publisher_left_is_completed_when_the_store_is_next_
     assert statuses == {other: "RUNNING", cut: "FINISHED"}
 
 
+def test_a_run_cut_short_whose_record_is_unreadable_now_is_no_obstacle(
+    place: Place, outputs: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    folder = kept(completed(), outputs / "runs" / "1")
+    (folder / "record.json").write_text("{")
+    store_at(place)
+    client = MlflowClient(tracking_uri=place.uri)
+    experiment = client.get_experiment_by_name("runner").experiment_id
+    client.create_run(experiment, tags={"record": completed().id, "folder": str(folder)})
+    store_at(place)
+
+
 def tracking_digest(folder: Path) -> str:
     from runner.tracking.content import describe
 
@@ -294,6 +308,29 @@ def test_publish_brings_a_whole_sweep_in_with_a_line_each(
     assert done.stderr == ""
     assert len(runs()) == 9
     assert {run.data.tags["sweep"] for run in runs()} == {"2025-01-01-13-00-00-ab12"}
+
+
+def test_publish_of_all_outputs_takes_each_record_once(
+    cli: Cli, outputs: Path, place: Place, runs: Runs
+) -> None:
+    kept(completed("one"), outputs / "runs" / "1")
+    kept(failed("two"), outputs / "runs" / "2")
+    assert cli("publish", str(outputs)).returncode == 0
+    again = cli("publish", str(outputs))
+    assert len(again.stdout.splitlines()) == 2
+    assert {run.data.tags["folder"] for run in runs()} == {
+        str(outputs / "runs" / "1"),
+        str(outputs / "runs" / "2"),
+    }
+
+
+def test_an_odd_name_of_the_outputs_is_no_obstacle(tmp_path: Path, runs: Runs) -> None:
+    outputs = tmp_path / "out puts é 100%20 #1"
+    outputs.mkdir()
+    place = tracking.place_of(LOCAL, outputs)
+    store_at(place).publish(kept(completed(), outputs / "runs" / "1"))
+    (run,) = runs(place.uri)
+    assert (Path(run.info.artifact_uri) / "record.json").exists()
 
 
 def test_publish_of_a_record_that_can_t_be_read_goes_on_and_ends_with_1(

@@ -1,0 +1,95 @@
+"""Child side: an exception as a status, and a reason that names its line. TensorFlow's errors are
+translated here."""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import textwrap
+import traceback
+from pathlib import Path
+from typing import Any
+
+from runner import places
+from runner.errors import RunnerError
+from runner.scenario import StartAnew
+
+_USERS, _PYTHON, _SCENARIO = "the user", "Python", "scenarios"
+_OURS = ("runner", _SCENARIO)
+_LIBRARIES = (_PYTHON, "tensorflow", "keras", "numpy")
+
+_QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
+"""A line of the stack that TensorFlow writes into the message of an error in a graph."""
+
+_NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $")
+
+
+def read(error: BaseException) -> dict[str, Any]:
+    """What the parent is told of an exception: its kind, its last line, and whose line it was."""
+    if isinstance(error, StartAnew):
+        return {"note": error.note}
+    traceback.print_exception(error)
+    if isinstance(error, SystemExit):
+        return {"status": "failed", "reason": f"the code called sys.exit({error.code!r})"}
+    status = "out_of_memory" if _is_out_of_memory(error) else "failed"
+    reason = _said(error)
+    if len(reason) > 1500:
+        reason = f"{reason[:1500]}..."
+    where = None if isinstance(error, RunnerError) else _their_line(error)
+    return {"status": status, "reason": f"{reason}{f' ({where})' if where else ''}"}
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    import tensorflow as tf
+
+    if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
+        return True
+    return isinstance(error, tf.errors.OpError) and "RESOURCE_EXHAUSTED" in str(error)
+
+
+def _said(error: BaseException) -> str:
+    """Its kind and what it says, without the stack that its message may quote."""
+    if isinstance(error, RunnerError):
+        return str(error)
+    kind, text = type(error).__name__, _NOISE.sub("", _message(error))
+    quoted = list(_QUOTED.finditer(text))
+    if quoted:
+        text = textwrap.dedent(text[quoted[-1].end() :].partition("\n\n")[2]) or text
+    text = text.strip().removeprefix(f"{kind}: ")
+    return f"{kind}: {text}" if text else kind
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as worse:
+        return f"its message can't be read, for that raises {type(worse).__name__}"
+
+
+def _their_line(error: BaseException) -> str | None:
+    """The innermost line that is the user's: in no library, or in the installed package that the
+    scenario called; else the scenario's own."""
+    stack = traceback.extract_tb(error.__traceback__)
+    lines = [(each.filename, each.lineno, each.name) for each in stack]
+    lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(_message(error))]
+    owners = [_owner(file) for file, _, _ in lines]
+    ours = [place for place, owner in enumerate(owners) if owner in _OURS]
+    called = owners[ours[-1] + 1] if ours and ours[-1] + 1 < len(owners) else "tensorflow"
+    wanted = _USERS if _USERS in owners else _SCENARIO if called in _LIBRARIES else called
+    for (file, line, name), owner in zip(reversed(lines), reversed(owners), strict=True):
+        if owner == wanted:
+            return f"{file}:{line} in {name}"
+    return None
+
+
+def _owner(file: str) -> str:
+    """Whose code it is: an installed package's, by its name; ours, Python's or the user's."""
+    path = Path(file)
+    for folder in ("site-packages", "dist-packages"):
+        if folder in path.parts:
+            return path.parts[path.parts.index(folder) + 1]
+    for name in _OURS:
+        if path.is_relative_to(places.project() / name):
+            return name
+    made = file.startswith("<") or path.name.startswith("__autograph_generated_file")
+    return _PYTHON if made or path.is_relative_to(sysconfig.get_path("stdlib")) else _USERS
