@@ -1,8 +1,9 @@
 """From the words on the command line to typed, checked, frozen experiments. OmegaConf ends here.
 
-Hydra plans and nothing more: its sweeper and launcher call a task function for every cell, and that
-function only notes what it was given. Running them is `lifecycle`'s. (Under a launcher that
-distributes, the task function is called elsewhere, one process a cell, and runs its cell at once.)
+Hydra plans and nothing more: its sweeper takes the words apart into cells, and in the launcher's
+place stands one that composes each cell, notes it and runs nothing. Running them is `sweep`'s. Where
+a launcher that distributes was asked for, `launch` has the same words composed once more, each cell
+in the job that runs it; by then the plan has been checked.
 
 Hydra's, OmegaConf's and YAML's errors are translated here, all of them, and only here.
 """
@@ -21,17 +22,22 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
     MissingConfigException,
     OverrideParseException,
 )
-from omegaconf import DictConfig, OmegaConf
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 import hydra
@@ -64,8 +70,8 @@ class Plan:
     resume: str | None
     swept: tuple[str, ...]
     """The fields that the sweep varies, slowest first."""
-    done_elsewhere: bool = False
-    """True where a launcher that distributes has run the cells already."""
+    launcher: str | None = None
+    """Where another than Hydra's own is to run the cells: which."""
 
 
 @dataclass(frozen=True)
@@ -79,43 +85,122 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
     """Compose every cell and check it. Raises `BadInput`; leaves nothing behind when it does."""
     arguments = _arguments(words)
     made = [path for path in (sweep_folder, *sweep_folder.parents) if not path.exists()]
-    planned: list[Planned] = []
-    modes: list[bool] = []
+    cells: list[Planned] = []
     problems: list[RunnerError] = []
 
     def note(config: DictConfig) -> None:
         try:
-            with _translated():
-                hydra_config = HydraConfig.get()
-                modes.append(hydra_config.mode is not None and hydra_config.mode.name == "MULTIRUN")
-                number = int(hydra_config.job.num) if modes[-1] else 0
-                overrides = tuple(hydra_config.overrides.task)
-                choice = hydra_config.runtime.choices.get("scenario")
-                experiment = experiment_from(config, str(choice))
-                planned.append(Planned(number, experiment, overrides, OmegaConf.to_yaml(config)))
+            cells.append(planned(config))
         except RunnerError as problem:
             problems.append(problem)
 
     OmegaConf.register_new_resolver("runner_sweep_folder", lambda: str(sweep_folder), replace=True)
     try:
-        with _translated(), _as_command_line(arguments):
-            hydra.main(config_path=str(places.conf()), config_name="config", version_base="1.3")(
-                note
-            )()
+        with _translated(), _as_command_line(arguments), _noting_launcher() as launchers:
+            _hydra(note)
         if problems:
             raise problems[0]
-        is_sweep = bool(modes and modes[0])
-        if not is_sweep and planned and not planned[0].experiment.supported:
-            raise _unsupported(planned[0].experiment)
+        is_sweep = bool(launchers)
+        if not is_sweep and cells and not cells[0].experiment.supported:
+            raise _unsupported(cells[0].experiment)
     finally:
         _discard(made)
-    resume = {str(yaml.safe_load(cell.composed).get("resume")) for cell in planned} - {"None"}
     return Plan(
-        cells=tuple(planned),
+        cells=tuple(cells),
         is_sweep=is_sweep,
-        resume=resume.pop() if resume else None,
-        swept=_swept(planned),
+        resume=_resume(cells),
+        swept=_swept(cells),
+        launcher=launchers.pop() if is_sweep else None,
     )
+
+
+def planned(config: DictConfig) -> Planned:
+    """The cell that Hydra is composing, or, in a launcher's job, has composed."""
+    with _translated():
+        hydra_config = HydraConfig.get()
+        is_sweep = hydra_config.mode is not None and hydra_config.mode.name == "MULTIRUN"
+        return Planned(
+            number=int(hydra_config.job.num) if is_sweep else 0,
+            experiment=experiment_from(config, str(hydra_config.runtime.choices.get("scenario"))),
+            overrides=tuple(hydra_config.overrides.task),
+            composed=OmegaConf.to_yaml(config),
+        )
+
+
+def launch(words: Sequence[str], sweep_folder: Path, task: Callable[[DictConfig], None]) -> None:
+    """Have the launcher that the words ask for call `task` with each cell, wherever that is."""
+    folder = "'" + str(sweep_folder).replace("'", "\\'") + "'"  # jobs lack our resolver
+    with _as_command_line([*_arguments(words), f"hydra.sweep.dir={folder}"]):
+        _hydra(task)
+
+
+def _hydra(task: Callable[[DictConfig], None]) -> None:
+    hydra.main(config_path=str(places.conf()), config_name="config", version_base="1.3")(task)()
+
+
+class _NotingLauncher(Launcher):  # type: ignore[misc]
+    """Composes each cell as Hydra's own launcher does, lets the task function note it, and keeps
+    nothing (Hydra's own keeps two copies of each configuration, 0.1 MB a cell)."""
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self._context, self._task, self._config = hydra_context, task_function, config
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        for number, overrides in enumerate(job_overrides, initial_job_idx):
+            config = self._context.config_loader.load_sweep_config(self._config, list(overrides))
+            with open_dict(config):
+                config.hydra.job.num = number
+                HydraConfig.instance().set_config(config)
+                del config["hydra"]
+            self._task(config)
+        return []
+
+
+@contextmanager
+def _noting_launcher() -> Iterator[set[str | None]]:
+    """Let Hydra's sweepers launch nothing. What it yields receives the launcher that was asked for,
+    None for Hydra's own, and stays empty where nothing is swept. (Hydra takes launchers from one
+    namespace package alone, and none can be named in words without losing the user's.)"""
+    seen: set[str | None] = set()
+    original = Plugins.instantiate_launcher
+
+    def instantiate(
+        self: Plugins, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> Launcher:
+        try:
+            theirs = original(self, hydra_context, task_function, config)
+        except (ImportError, RuntimeError) as error:
+            raise BadInput(f"hydra.launcher: {_first_line(error)}", _INSTALL_LAUNCHER) from error
+        name = config.hydra.runtime.choices.get("hydra/launcher")
+        seen.add(None if isinstance(theirs, BasicLauncher) else str(name))
+        launcher = _NotingLauncher()
+        launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
+        return launcher
+
+    Plugins.instantiate_launcher = instantiate
+    try:
+        yield seen
+    finally:
+        Plugins.instantiate_launcher = original
+
+
+_INSTALL_LAUNCHER = "Is its package installed? hydra-joblib-launcher, hydra-submitit-launcher, ..."
+
+
+def _resume(cells: Sequence[Planned]) -> str | None:
+    """The sweep to go on with; one for all cells, as they have one store."""
+    said = {str(yaml.safe_load(cell.composed).get("resume")) for cell in cells}
+    for name, values in (
+        ("resume", said),
+        ("tracking", {repr(cell.experiment.tracking) for cell in cells}),
+    ):
+        if len(values) > 1:
+            raise BadInput(f"{name}: a sweep has one for all its cells.", f"Give {name} one value.")
+    return None if said <= {"None"} else said.pop()
 
 
 def experiment_from(config: DictConfig, scenario_name: str) -> Experiment:

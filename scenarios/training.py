@@ -149,7 +149,7 @@ def _block(name: str, tensor: Any, body: Callable[[Any], Any]) -> Any:
     """A part of the model that is a model of its own, so that it can be computed again whole."""
     import keras
 
-    inputs = keras.Input(tensor.shape[1:])
+    inputs = keras.Input(tensor.shape[1:], dtype=tensor.dtype)
     return keras.Model(inputs, body(inputs), name=name)(tensor)
 
 

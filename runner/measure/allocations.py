@@ -277,6 +277,38 @@ class _Lives:
         return _Lives(*(np.concatenate(pair) for pair in pairs))
 
 
+@dataclass(frozen=True)
+class _Scene:
+    """One window, replayed: the life of each allocation, and live bytes after each event."""
+
+    window: Window
+    rows: Ints
+    """The events of our allocator; their numbers are places in here."""
+    ranges: list[_Range]
+    lives: _Lives
+    died: Ints
+    """The number of the event that ended each, or `_NEVER`."""
+    steps: Ints
+    """The steady step that each event is in, or `NONE`."""
+    level: Ints
+    before: int
+    """Live bytes before the first event."""
+
+    @property
+    def time(self) -> Ints:
+        return self.window.time_ns[self.rows]
+
+    def curve(self, one: _Range) -> tuple[Ints, Ints]:
+        """Live bytes from the begin of a mark to its end."""
+        times, levels = self.time[one.begin : one.end], self.level[one.begin : one.end]
+        first = self.level[one.begin - 1] if one.begin else self.before
+        last = levels[-1] if levels.size else first
+        return (
+            np.concatenate([[one.mark.begin_ns], times, [one.mark.end_ns]]),
+            np.concatenate([[first], levels, [last]]),
+        )
+
+
 @dataclass
 class _Peak:
     bytes: int = 0
@@ -321,8 +353,28 @@ class Replay:
 
     def feed(self, window: Window) -> None:
         """Replay one more window."""
+        scene = self._replayed(window)
+        run = 0 if self._released else scene.rows.size  # events before the release
+        for mark, begin, _ in scene.ranges:
+            if mark.name == Phase.RELEASE:
+                self._released, run = True, min(run, begin)
+        self._check(scene, run)
+        self._take_peak(scene, run)
+        self._take_stretches(scene)
+        self._take_leaks(scene)
+        # Ten times the points that are kept at the end: cut down again and again, few are lost.
+        self._times, self._levels = simplify(
+            np.concatenate([self._times, scene.time]),
+            np.concatenate([self._levels, scene.level]),
+            10 * MOST_POINTS,
+        )
+        self._latest = window.marks[-1] if window.marks else self._latest
+        self._carried = scene.lives.take(scene.died == _NEVER)
+        self._carried.born[:] = NONE
+
+    def _replayed(self, window: Window) -> _Scene:
         rows = self._chosen(window)
-        time, freed = window.time_ns[rows], window.freed[rows]
+        time = window.time_ns[rows]
         ranges = [
             _Range(
                 mark,
@@ -333,12 +385,11 @@ class Replay:
         ]
         if self._start_ns is None and (time.size or ranges):
             self._start_ns = min([mark.begin_ns for mark, _, _ in ranges] + time[:1].tolist())
-
         steps = np.full(rows.size, NONE, np.int64)
         for mark, begin, end in ranges:
             if mark.name == Phase.STEPS:
                 steps[begin:end] = mark.step
-        made = np.flatnonzero(~freed)
+        made = np.flatnonzero(~window.freed[rows])
         lives = self._carried.then(
             _Lives(
                 address=window.address[rows[made]],
@@ -352,48 +403,7 @@ class Replay:
         died = self._deaths(window, rows, lives)
         level = _level(lives.requested, lives.born, died, rows.size)
         before = int(self._carried.requested.sum())
-
-        run = 0 if self._released else rows.size  # events before the release
-        for mark, begin, _ in ranges:
-            if mark.name == Phase.RELEASE:
-                self._released, run = True, min(run, begin)
-        highest = int(level[:run].max(initial=0))
-        if highest and highest >= self._peak.bytes:
-            peaks = np.flatnonzero(level[:run] == highest)
-            steady = peaks[steps[peaks] != NONE]
-            if highest > self._peak.bytes or (steady.size and self._peak.step is None):
-                at = int(steady[0] if steady.size else peaks[0])
-                around = self._around(at, ranges, time)
-                self._peak = self._peak_at(at, around, level, before, lives, died)
-                self._peak.times, self._peak.levels = _curve(around, time, level, before)
-        self._check(window, rows, lives, died, run)
-
-        for one in ranges:
-            inside = rows[one.begin : one.end][~freed[one.begin : one.end]]
-            _, levels = _curve(one, time, level, before)
-            self._stretches.append(
-                Stretch(
-                    phase=one.mark.name,
-                    step=one.mark.step,
-                    begin_seconds=self._seconds(one.mark.begin_ns),
-                    end_seconds=self._seconds(one.mark.end_ns),
-                    live_begin_bytes=int(levels[0]),
-                    live_end_bytes=int(levels[-1]),
-                    peak_bytes=int(levels.max()),
-                    allocated_bytes=int(window.requested_bytes[inside].sum()),
-                    allocations=inside.size,
-                )
-            )
-        self._take_leaks(ranges, lives, died)
-        # Ten times the points that are kept at the end: cut down again and again, few are lost.
-        self._times, self._levels = simplify(
-            np.concatenate([self._times, time]),
-            np.concatenate([self._levels, level]),
-            10 * MOST_POINTS,
-        )
-        self._latest = window.marks[-1] if window.marks else self._latest
-        self._carried = lives.take(died == _NEVER)
-        self._carried.born[:] = NONE
+        return _Scene(window, rows, ranges, lives, died, steps, level, before)
 
     def result(self) -> Allocations:
         """What all windows so far say."""
@@ -507,23 +517,19 @@ class Replay:
         self._counts["unmatched_free_bytes"] += int(window.requested_bytes[unmatched].sum())
         return died[: lives.address.size]
 
-    def _around(self, at: int, ranges: list[_Range], time: Ints) -> _Range:
-        """The phase or step of an event; of one between two marks, the gap after the first."""
-        latest, begin = self._latest, 0
-        for one in ranges:
-            if one.begin <= at < one.end:
-                return one
-            if one.begin > at:
-                gap = Mark(latest.name, latest.step, int(time[begin]), one.mark.begin_ns)
-                return _Range(gap, begin, one.begin)
-            latest, begin = one.mark, one.end
-        gap = Mark(latest.name, latest.step, int(time[begin]), int(time[-1]))
-        return _Range(gap, begin, time.size)
+    def _take_peak(self, scene: _Scene, run: int) -> None:
+        """Look for a new peak before event number `run`."""
+        highest = int(scene.level[:run].max(initial=0))
+        if highest == 0 or highest < self._peak.bytes:
+            return
+        peaks = np.flatnonzero(scene.level[:run] == highest)
+        steady = peaks[scene.steps[peaks] != NONE]
+        if highest > self._peak.bytes or (steady.size and self._peak.step is None):
+            self._peak = self._peak_at(scene, int(steady[0] if steady.size else peaks[0]))
 
-    def _peak_at(
-        self, at: int, around: _Range, level: Ints, before: int, lives: _Lives, died: Ints
-    ) -> _Peak:
+    def _peak_at(self, scene: _Scene, at: int) -> _Peak:
         """What was live at an event, and what had become of it by the end of its step or phase."""
+        lives, died, around = scene.lives, scene.died, self._around(scene, at)
         live = (lives.born <= at) & (died > at)
         held = live & (lives.born < around.begin)
         kept = live & ~held & (died >= around.end)
@@ -537,18 +543,34 @@ class Replay:
         turn = backward.min() if backward.size else _NEVER
         gradient = passing & (lives.born < turn) & (died > turn)
         parts = (held, kept, gradient, passing & ~gradient)
-        mark = around.mark
+        times, levels = scene.curve(around)
         return _Peak(
-            bytes=int(level[at]),
-            phase=mark.name or None,
-            step=mark.step if mark.name == Phase.STEPS else None,
+            bytes=int(scene.level[at]),
+            phase=around.mark.name or None,
+            step=around.mark.step if around.mark.name == Phase.STEPS else None,
             counts=_sums(lives.kind[live], np.ones(int(live.sum()), np.int64)),
             parts=tuple(_sums(lives.kind[part], lives.requested[part]) for part in parts),
             knows_gradient=backward.size > 0,
+            times=times,
+            levels=levels,
         )
 
-    def _check(self, window: Window, rows: Ints, lives: _Lives, died: Ints, run: int) -> None:
+    def _around(self, scene: _Scene, at: int) -> _Range:
+        """The phase or step of an event; of one between two marks, the gap after the first."""
+        time, latest, begin = scene.time, self._latest, 0
+        for one in scene.ranges:
+            if one.begin <= at < one.end:
+                return one
+            if one.begin > at:
+                gap = Mark(latest.name, latest.step, int(time[begin]), one.mark.begin_ns)
+                return _Range(gap, begin, one.begin)
+            latest, begin = one.mark, one.end
+        gap = Mark(latest.name, latest.step, int(time[begin]), int(time[-1]))
+        return _Range(gap, begin, time.size)
+
+    def _check(self, scene: _Scene, run: int) -> None:
         """Hold the replay against the running total that each event says of its allocator."""
+        window, rows = scene.window, scene.rows
         if not rows.size:
             return
         change = np.where(window.freed[rows], -1, 1) * window.allocated_bytes[rows]
@@ -559,27 +581,46 @@ class Replay:
         self._counts["disagreements"] += int(np.count_nonzero(expected != in_use))
         self._in_use = int(in_use[-1])
         if run:
-            level = _level(lives.allocated, lives.born, died, rows.size)[:run]
+            level = _level(scene.lives.allocated, scene.lives.born, scene.died, rows.size)
             peak = int(window.peak_bytes[rows[:run]].max())
-            self._allocated_peak = max(self._allocated_peak, int(level.max()))
+            self._allocated_peak = max(self._allocated_peak, int(level[:run].max()))
             self._allocator_peak = max(self._allocator_peak, peak)
 
-    def _take_leaks(self, ranges: list[_Range], lives: _Lives, died: Ints) -> None:
+    def _take_stretches(self, scene: _Scene) -> None:
+        made = ~scene.window.freed[scene.rows]
+        requested = scene.window.requested_bytes[scene.rows]
+        for one in scene.ranges:
+            _, levels = scene.curve(one)
+            inside = requested[one.begin : one.end][made[one.begin : one.end]]
+            self._stretches.append(
+                Stretch(
+                    phase=one.mark.name,
+                    step=one.mark.step,
+                    begin_seconds=self._seconds(one.mark.begin_ns),
+                    end_seconds=self._seconds(one.mark.end_ns),
+                    live_begin_bytes=int(levels[0]),
+                    live_end_bytes=int(levels[-1]),
+                    peak_bytes=int(levels.max()),
+                    allocated_bytes=int(inside.sum()),
+                    allocations=inside.size,
+                )
+            )
+
+    def _take_leaks(self, scene: _Scene) -> None:
         """Count what was made in one step and is live when the next one ends."""
-        ends = {one.mark.step: one.end for one in ranges if one.mark.name == Phase.STEPS}
+        lives = scene.lives
+        ends = {one.mark.step: one.end for one in scene.ranges if one.mark.name == Phase.STEPS}
         if not ends:
             return
-        next_end = np.full(max(ends) + 2, _NEVER, np.int64)  # by the step that comes before it
-        next_end[list(ends)] = list(ends.values())
         self._steps |= ends.keys()
         self._leak_steps += sum(step - 1 in self._steps for step in ends)
-        ends_at = np.where(
-            (lives.step != NONE) & (lives.step < max(ends)),
-            next_end[np.minimum(lives.step + 1, max(ends) + 1)],
-            _NEVER,
-        )
-        leaking = (ends_at != _NEVER) & (died >= ends_at)
-        self._leaks += _sums(lives.kind[leaking], np.ones(int(leaking.sum()), np.int64))
+        last = max(ends)
+        end_of = np.full(last + 1, _NEVER, np.int64)
+        end_of[list(ends)] = list(ends.values())
+        followed = np.flatnonzero((lives.step != NONE) & (lives.step < last))
+        next_end = end_of[lives.step[followed] + 1]
+        leaking = followed[(next_end != _NEVER) & (scene.died[followed] >= next_end)]
+        self._leaks += _sums(lives.kind[leaking], np.ones(leaking.size, np.int64))
         self._leak_bytes += _sums(lives.kind[leaking], lives.requested[leaking])
 
     def _leaks_of(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
@@ -615,18 +656,6 @@ def _level(sizes: Ints, born: Ints, died: Ints, events: int) -> Ints:
     dead = died != _NEVER
     np.subtract.at(change, died[dead], sizes[dead])
     return int(sizes[~own].sum()) + np.cumsum(change)
-
-
-def _curve(one: _Range, time: Ints, level: Ints, before: int) -> tuple[Ints, Ints]:
-    """Live bytes from the begin of a mark to its end."""
-    levels = level[one.begin : one.end]
-    first = level[one.begin - 1] if one.begin else before
-    last = levels[-1] if levels.size else first
-    times = time[one.begin : one.end]
-    return (
-        np.concatenate([[one.mark.begin_ns], times, [one.mark.end_ns]]),
-        np.concatenate([[first], levels, [last]]),
-    )
 
 
 def _text(window: Window, code: int) -> str:

@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from runner import places
 from runner.config import Tracking, typed
@@ -51,7 +52,7 @@ class Place:
     @property
     def database(self) -> Path | None:
         """The embedded store's file."""
-        return Path(self.uri.removeprefix("sqlite:///")) if self.artifacts else None
+        return Path(unquote(self.uri.removeprefix("sqlite:///"))) if self.artifacts else None
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,15 @@ def place_of(tracking: Tracking, outputs: Path) -> Place:
         return Place(uri, None, tracking.experiment, uri)
     outputs = outputs.resolve()
     return Place(
-        uri=f"sqlite:///{outputs / 'mlflow.db'}",
+        uri=sqlite_uri(outputs / "mlflow.db"),
         artifacts=str(outputs / "artifacts"),
         experiment=tracking.experiment,
         pages=LOCAL_UI,
     )
+
+
+def sqlite_uri(database: Path) -> str:
+    return f"sqlite:///{str(database).replace('%', '%25').replace('?', '%3F')}"
 
 
 def publish_command(path: Path, tracking: Tracking) -> str:

@@ -26,7 +26,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from runner import records
 from runner.errors import BadInput, RunnerError, StoreError
 from runner.records import RECORD_FILE
-from runner.tracking import Links, Place, TrackedRun, views
+from runner.tracking import Links, Place, TrackedRun, sqlite_uri, views
 from runner.tracking.content import Content, artifacts, describe
 
 _DIGEST = "content"
@@ -172,7 +172,7 @@ class Store:
         if not database.exists():
             scratch = database.with_name(f".{database.name}.{os.getpid()}")
             with _without_syncs():
-                SqlAlchemyStore(f"sqlite:///{scratch}", self._place.artifacts).engine.dispose()
+                SqlAlchemyStore(sqlite_uri(scratch), self._place.artifacts).engine.dispose()
             with scratch.open("rb") as file:
                 os.fsync(file.fileno())
             scratch.replace(database)

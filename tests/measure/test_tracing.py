@@ -20,6 +20,7 @@ from runner.measure.tracing import AllocationTracing
 from runner.records import Phase
 
 STATE = (57, 123)
+tf.config.threading.set_inter_op_parallelism_threads(1)  # or a graph's peak varies
 
 
 def trial(build, steps=4, between=lambda: None, **bounds):

@@ -222,7 +222,7 @@ def test_a_locked_store_is_a_problem_and_the_command_it_names_brings_the_record_
     tracker = opened()
     tracker.wait_ready(LONG)
     folder = kept(completed(), outputs / "runs" / "1")
-    with sqlite3.connect(place.uri.removeprefix("sqlite:///")) as owner:
+    with sqlite3.connect(str(place.database)) as owner:
         owner.execute("BEGIN EXCLUSIVE")
         problem = tracker.publish(folder)
     owner.close()

@@ -209,7 +209,7 @@ def test_four_publishers_on_a_fresh_store_lose_nothing(
     expected = sorted(f"r{owner}-{number}" for owner in range(4) for number in range(6))
     assert sorted(run.data.tags["record"] for run in found) == expected
     assert {run.info.status for run in found} == {"FINISHED"}
-    with sqlite3.connect(place.uri.removeprefix("sqlite:///")) as database:
+    with sqlite3.connect(str(place.database)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
@@ -234,7 +234,7 @@ def test_a_fresh_store_has_exactly_the_schema_that_mlflow_makes(
             version = database.execute("SELECT * FROM alembic_version").fetchall()
             return {**columns, "names": sorted(names), "version": version}
 
-    assert schema(place.uri.removeprefix("sqlite:///")) == schema(str(plain))
+    assert schema(str(place.database)) == schema(str(plain))
 
 
 def test_a_first_use_that_was_killed_leaves_nothing_behind(place: Place, outputs: Path) -> None:
@@ -325,7 +325,7 @@ def test_publish_of_all_outputs_takes_each_record_once(
 
 
 def test_an_odd_name_of_the_outputs_is_no_obstacle(tmp_path: Path, runs: Runs) -> None:
-    outputs = tmp_path / "out puts é 100%20 #1"
+    outputs = tmp_path / "out puts é 100% #1?"
     outputs.mkdir()
     place = tracking.place_of(LOCAL, outputs)
     store_at(place).publish(kept(completed(), outputs / "runs" / "1"))

@@ -1,0 +1,384 @@
+"""What a peak is made of: in words, as a bar, by group, by scope, over time; for page and terminal.
+
+Reads `record.allocations`. Beyond the contract's fields it finds there what `measure.allocations`
+adds (split, scopes, leaks, curves); a record that lacks those has a shorter section, and no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from runner import allocation_views
+from runner.allocation_views import Branch
+from runner.metrics import readable_bytes, readable_seconds
+from runner.report.charts import (
+    Band,
+    Bar,
+    Bent,
+    Flag,
+    Line,
+    Linear,
+    Part,
+    Scale,
+    bars,
+    from_zero,
+    legend,
+    plot,
+)
+from runner.report.markup import Node, tag
+from runner.report.tables import Cell, Head, exact_bytes, table
+
+MOST_GROUPS = 40
+"""Of a table; the smaller ones are one row, and allocations.csv has them all."""
+
+PARTS = {
+    "held_bytes": ("held", "there before the step: weights, inputs, state"),
+    "kept_bytes": ("kept", "made in the step and still there when it ends"),
+    "gradient_bytes": ("gradient", "made in the step, kept for the gradient"),
+    "passing_bytes": ("passing", "made and freed in the step"),
+}
+"""Of `split`, in the order in which they are stacked: a name in page.css, and what it means."""
+
+Allocations = Mapping[str, Any]
+
+
+def moment(allocations: Allocations) -> str:
+    """When the peak was: `in step 3`."""
+    if allocations.get("step") is not None:
+        return f"in step {allocations['step']}"
+    phase = allocations.get("phase")
+    return f"in the {phase.replace('_', ' ')}" if phase else "at a time unknown"
+
+
+def parts(split: Mapping[str, Any] | None, total: float) -> list[Part]:
+    """A bar's parts; one that says nothing where the split is not known."""
+    if not split:
+        return [Part("unknown", total, readable_bytes(total))]
+    return [
+        Part(kind, split[name], f"{kind}: {readable_bytes(split[name])} ({meaning})")
+        for name, (kind, meaning) in PARTS.items()
+        if split.get(name)
+    ]
+
+
+def split_words(split: Mapping[str, Any] | None) -> str:
+    """`held 91.2 kB · passing 5.07 MB`."""
+    known = [(kind, (split or {}).get(name)) for name, (kind, _) in PARTS.items()]
+    return " · ".join(f"{kind} {readable_bytes(value)}" for kind, value in known if value)
+
+
+def kinds_legend(splits: Sequence[Mapping[str, Any]]) -> Element:
+    """Of the parts that occur."""
+    return legend(
+        [
+            (kind, f"{kind}: {meaning}")
+            for name, (kind, meaning) in PARTS.items()
+            if any(split.get(name) for split in splits)
+        ]
+    )
+
+
+# What it is made of.
+
+
+def made_of(allocations: Allocations) -> Iterator[Node]:
+    """The peak as one bar, and its groups, which sum to it."""
+    total, split = allocations["total_bytes"], allocations.get("split")
+    yield tag(
+        "p",
+        tag("b", readable_bytes(total)),
+        f" ({exact_bytes(total)}) were live at the highest moment, {moment(allocations)}.",
+    )
+    if split:
+        yield kinds_legend([split])
+        yield bars([Bar("peak", parts(split, total), readable_bytes(total), split_words(split))])
+        if split.get("gradient_bytes") is None:
+            yield tag(
+                "p",
+                "What is kept for the gradient counts among the rest: "
+                "TensorFlow names the ops of a backward pass only in a graph.",
+                class_="note",
+            )
+    yield groups_table(allocations)
+
+
+def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
+    """By op, shape and dtype, largest first; its last row is the sum of what stands above it."""
+    groups, total = allocations["groups"], allocations["total_bytes"]
+    shown, rest = groups[:most], groups[most:]
+    rows = [
+        [
+            Cell(group["op"] or "unknown"),
+            Cell(shape(group)),
+            Cell(group["dtype"]),
+            Cell(f"{group['count']:,}", value=group["count"], figure=True),
+            _bytes(group["bytes"]),
+            _share(group["share"]),
+            Cell(_bar(group, total)),
+        ]
+        for group in shown
+    ]
+    if rest:
+        count, size = (sum(group[name] for group in rest) for name in ("count", "bytes"))
+        rows.append(
+            [
+                *(Cell(f"{len(rest)} smaller groups"), Cell(""), Cell("")),
+                Cell(f"{count:,}", value=count, figure=True),
+                *(_bytes(size), _share(size / total), Cell("")),
+            ]
+        )
+    count = sum(group["count"] for group in groups)
+    size = sum(group["bytes"] for group in groups)
+    last = [
+        *(Cell("sum"), Cell(""), Cell(""), Cell(f"{count:,}", figure=True), _bytes(size)),
+        *(_share(size / total if total else 1.0), Cell("")),
+    ]
+    head = [
+        *(Head("op"), Head("shape"), Head("dtype"), Head("count", figure=True)),
+        *(Head("bytes", figure=True), Head("share", figure=True), Head("of which")),
+    ]
+    return table(head, rows, total=last, sortable=True, label="what was live at the peak")
+
+
+def shape(group: Mapping[str, Any]) -> str:
+    """`64 x 100`; a scalar and an unknown shape say so."""
+    if group["shape"] is None:
+        return "unknown"
+    return " x ".join(map(str, group["shape"])) or "scalar"
+
+
+def _bytes(value: int) -> Cell:
+    return Cell(readable_bytes(value), exact_bytes(value), value, figure=True)
+
+
+def _share(value: float) -> Cell:
+    return Cell(percent(value), value=value, figure=True)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if 0.0005 <= share < 0.9995 else f"{100 * share:.0f} %"
+
+
+def _bar(group: Mapping[str, Any], total: float) -> Element:
+    drawn = parts(group.get("split"), group["bytes"])
+    return tag(
+        "span",
+        (
+            tag("i", class_=part.kind, style=f"width:{100 * part.value / total:.2f}%")
+            for part in drawn
+        ),
+        class_="track small",
+        title=split_words(group.get("split")) or None,
+    )
+
+
+# By scope.
+
+
+def scopes(allocations: Allocations) -> Iterator[Node]:
+    """The tree; only where TensorFlow tells a scope at all."""
+    known = [scope["scope"] for group in allocations["groups"] for scope in group.get("scopes", ())]
+    if not known:
+        return
+    if not any(known):
+        yield tag(
+            "p",
+            "TensorFlow names no layer or scope for what is live here, as is so in eager mode.",
+            class_="note",
+        )
+        return
+    root = allocation_views.tree(allocations)
+    yield tag("div", [_branch(child, root.bytes, 0) for child in root.children], class_="tree")
+
+
+def _branch(branch: Branch, total: int, depth: int) -> Element:
+    """Open as long as it holds a good part of the peak, so that one sees which block has it."""
+    line = [
+        tag("span", branch.name, class_="name"),
+        tag("span", readable_bytes(branch.bytes), class_="figure", title=exact_bytes(branch.bytes)),
+        tag("span", percent(branch.bytes / total), class_="figure"),
+        tag("span", tag("i", class_="held", style=f"width:{100 * branch.bytes / total:.2f}%"),
+            class_="track small"),
+    ]  # fmt: skip
+    if not branch.children:
+        return tag("div", line, class_="leaf")
+    return tag(
+        "details",
+        tag("summary", line),
+        tag("div", [_branch(child, total, depth + 1) for child in branch.children]),
+        open=depth < 6 and branch.bytes >= total / 4,
+    )
+
+
+# Over time.
+
+LEAST_WIDTH = 0.14
+"""Of each phase in the picture of a whole trial, however short it was."""
+
+
+def over_time(allocations: Allocations) -> Iterator[Node]:
+    """Live bytes through the peak's step, and through the whole trial."""
+    fine, whole = (_points(allocations, name) for name in ("peak_curve", "curve"))
+    if fine:
+        low, high = fine[0][0], fine[-1][0]
+        yield tag("h3", f"Through the peak's {'phase' if allocations['step'] is None else 'step'}")
+        yield _curve(
+            allocations,
+            [(x - low, y) for x, y in fine],
+            Linear(0.0, (high - low) or 1.0, readable_seconds),
+            [],
+            f"time since it began, {moment(allocations)}",
+        )
+    if whole:
+        yield tag("h3", "Through the whole trial")
+        bands = phases(allocations)
+        yield _curve(
+            allocations,
+            whole,
+            Bent(joints(bands, whole), readable_seconds),
+            bands,
+            "time since the trace began; each phase is as wide as it needs to be seen",
+        )
+
+
+def _curve(
+    allocations: Allocations,
+    points: list[tuple[float, float]],
+    x: Scale,
+    bands: Sequence[Band],
+    x_name: str,
+) -> Element:
+    highest = max(points, key=lambda point: point[1])
+    text = f"peak {readable_bytes(highest[1])}"
+    y = from_zero([allocations["total_bytes"], highest[1]], readable_bytes)
+    line = Line(points, [f"{exact_bytes(b)} at {readable_seconds(a)}" for a, b in points],
+                stairs=True)  # fmt: skip
+    return plot(
+        [line],
+        x,
+        y,
+        summary=f"Live tensor bytes over time, {len(points)} points, {text} at "
+        f"{readable_seconds(highest[0])}. The arrow keys read them one by one.",
+        x_name=x_name,
+        bands=bands,
+        flag=Flag(*highest, text),
+    )
+
+
+def _points(allocations: Allocations, name: str) -> list[tuple[float, float]]:
+    curve = allocations.get(name) or {"seconds": (), "bytes": ()}
+    return list(zip(curve["seconds"], curve["bytes"], strict=True))
+
+
+def phases(allocations: Allocations) -> list[Band]:
+    """From when to when; the steady steps are one."""
+    found: dict[str, Band] = {}
+    for phase, _, begin, end in allocations.get("marks", ()):
+        first = found.get(phase)
+        found[phase] = Band(phase.replace("_", " "), first.low if first else begin, end)
+    return list(found.values())
+
+
+def joints(bands: Sequence[Band], points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The bent scale of a whole trial: time runs evenly within a phase, and each has some room."""
+    begin = min([points[0][0], *(band.low for band in bands)])
+    end = max([points[-1][0], *(band.high for band in bands)])
+    times = sorted({begin, end, *(time for band in bands for time in (band.low, band.high))})
+    lengths = [after - before for before, after in zip(times, times[1:], strict=False)]
+    total = sum(lengths) or 1.0
+    named = {band.low for band in bands}
+    widths = [
+        max(length / total, LEAST_WIDTH if before in named else 0.0)
+        for before, length in zip(times, lengths, strict=False)
+    ]
+    across, found = 0.0, [(times[0], 0.0)]
+    for time, width in zip(times[1:], widths, strict=True):
+        across += width / (sum(widths) or 1.0)
+        found.append((time, min(across, 1.0)))
+    return found
+
+
+# What leaks.
+
+
+def leaks(allocations: Allocations) -> Iterator[Node]:
+    found = allocations.get("leaks")
+    if found is None:
+        return
+    steps = allocations.get("leak_steps", 0)
+    if not found:
+        yield tag("p", f"Nothing: live bytes do not grow over {steps + 1 if steps else 0} steps.")
+        return
+    yield tag("p", f"Made in one step and still live when the next one ended, over {steps} steps:")
+    rows = [
+        [
+            *(Cell(leak["op"] or "unknown"), Cell(leak["scope"] or "–"), Cell(shape(leak))),
+            Cell(leak["dtype"]),
+            Cell(f"{leak['count_per_step']:,.3g}", value=leak["count_per_step"], figure=True),
+            Cell(
+                f"{readable_bytes(leak['bytes_per_step'])}/step",
+                f"{leak['bytes_per_step']:,.15g} bytes/step",
+                leak["bytes_per_step"],
+                figure=True,
+            ),
+        ]
+        for leak in found
+    ]
+    head = [
+        *(Head("op"), Head("scope"), Head("shape"), Head("dtype")),
+        *(Head("count a step", figure=True), Head("bytes a step", figure=True)),
+    ]
+    yield table(head, rows, sortable=True, label="what leaks")
+
+
+def trust(allocations: Allocations) -> str:
+    """How far the events can be believed, in a sentence."""
+    checks = allocations.get("checks")
+    if not checks:
+        return ""
+    odd = [
+        f"{checks[name]:,} {words}"
+        for name, words in (
+            ("unmatched_frees", "frees of what was never seen allocated"),
+            ("reused_addresses", "addresses used again without a free"),
+            ("disagreements", "events at which the allocator's own total differs"),
+        )
+        if checks.get(name)
+    ]
+    said = ", ".join(odd) or "each one agrees with the allocator's own running total"
+    return f"Replayed from {checks['events']:,} allocation events: {said}."
+
+
+# In the terminal.
+
+
+def terminal(allocations: Allocations, most: int) -> str:
+    """The groups as aligned text, the sum last."""
+    groups, total = allocations["groups"], allocations["total_bytes"]
+    lines = [["op", "shape", "dtype", "count", "bytes", "", "share"]]
+    for group in groups[:most]:
+        lines.append(
+            [group["op"] or "unknown", shape(group), group["dtype"], *_counted([group], total)]
+        )
+    if rest := groups[most:]:
+        lines.append([f"{len(rest)} smaller groups", "", "", *_counted(rest, total)])
+    lines.append(["sum", "", "", *_counted(groups, total)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    aligned = (
+        "  ".join(
+            text.rjust(width) if number >= 3 else text.ljust(width)
+            for number, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+    words = split_words(allocations.get("split"))
+    title = f"{readable_bytes(total)} at the peak, {moment(allocations)}"
+    return "\n".join([f"{title}: {words}" if words else title, "", *aligned])
+
+
+def _counted(groups: Sequence[Mapping[str, Any]], total: int) -> list[str]:
+    count, size = (sum(group[name] for group in groups) for name in ("count", "bytes"))
+    share = percent(size / total if total else 1.0)
+    return [f"{count:,}", readable_bytes(size), f"({size:,})", share]
