@@ -61,8 +61,8 @@ class Measure:
     never fewer than `min_steps`."""
 
     name: str
-    timing_processes: Count
-    memory_processes: Count
+    timing_processes: NonNegative
+    memory_processes: NonNegative
     warmup_steps: NonNegative
     steps: Count
     min_steps: Count
@@ -70,6 +70,10 @@ class Measure:
     memory_steps: Count
     timeout_seconds: Seconds
     host_limit_mb: Count | None
+
+    def __post_init__(self) -> None:
+        if self.timing_processes == self.memory_processes == 0:
+            raise ValueError("timing_processes and memory_processes are both 0: nothing would run")
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,8 @@ class Run:
     done: int = 0
     """Trials that are on the disk, which is also the index of the next one."""
     outcome: Outcome = COMPLETED
+    closed: bool = False
+    """Whether its record is on the disk and says how it ended."""
     assignments: list[Assignment] = field(default_factory=list)
 
     @property
@@ -68,7 +70,9 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / CONFIG_FILE
     if not config.exists():
-        config.write_text(planned.composed)
+        scratch = folder / f".{CONFIG_FILE}.{os.getpid()}"
+        scratch.write_text(planned.composed)
+        scratch.replace(config)
     modified = datetime.fromtimestamp(config.stat().st_mtime, UTC)
     run = Run(planned, folder, sweep, modified.isoformat(timespec="milliseconds"))
     run.assignments = assignments(planned.experiment)
@@ -77,6 +81,8 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
     for trial in records.read_trials(folder):
         if trial.outcome.status is not Status.INTERRUPTED:
             _count(run, trial)
+    if run.next is None and (folder / records.RECORD_FILE).exists():
+        run.closed = records.read_brief(folder).outcome == run.outcome
     return run
 
 
@@ -132,6 +138,7 @@ def close_run(run: Run, machine: Mapping[str, Any]) -> Record:
         sweep=dict(run.sweep) if run.sweep else None,
     )
     records.write(record, run.folder)
+    run.closed = True
     return record
 
 
@@ -140,10 +147,11 @@ def _at_the_highest_peak(trials: tuple[Trial, ...]) -> dict[str, Any] | None:
     return max(seen, key=lambda each: int(each["total_bytes"]), default=None)
 
 
-def interrupt(run: Run, reason: str) -> None:
-    """What was finished stays; the outcome says that the user wanted no more."""
+def abandon(run: Run, status: Status, reason: str) -> None:
+    """Where trials are missing the outcome says why. What was finished stays, and opened again the
+    run goes on with what is missing."""
     if run.next is not None:
-        run.outcome = Outcome(Status.INTERRUPTED, None, reason)
+        run.outcome = Outcome(status, None, reason)
 
 
 def log_file(folder: Path) -> Path:

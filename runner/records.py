@@ -10,7 +10,8 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,23 @@ def read(path: Path) -> Record:
         raise BadInput(
             f"{file}: is no record ({error}).", "Name a run's or a sweep's folder."
         ) from None
+
+
+def read_brief(folder: Path) -> Record:
+    """The record without trials and allocations, which are nearly all of its text and stand in one
+    piece in the middle: ten times faster, and a sweep's worth of them fits into memory."""
+    try:
+        text = (folder / RECORD_FILE).read_text()
+    except (OSError, UnicodeDecodeError):
+        return read(folder)  # which says what is wrong
+    # As `write` indents it, and no JSON string holds a line's end: these are the record's own keys.
+    begin, end = text.find('\n "trials": ['), text.rfind('\n "environment": {')
+    if 0 < begin < end:
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            data = json.loads(text[:begin] + text[end:])
+            if data["schema"] == SCHEMA:
+                return Record.from_json({**data, "trials": (), "allocations": None})
+    return replace(read(folder), trials=(), allocations=None)
 
 
 def find(path: Path) -> list[Path]:

@@ -2,11 +2,13 @@
 
 A round takes each cell's next trial, in shuffled order; a run is a plan of one. Between trials the
 parent writes, draws and publishes; during one it sleeps. What is finished is on the disk at once,
-so `resume` opens the same folders again and runs only what is missing.
+so `resume` opens the same folders again and runs only what is missing. Nothing of a finished cell
+stays in memory but its outcome: a thousand cells weigh no more than ten.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import random
 import time
@@ -16,13 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from runner import lifecycle, records
+from runner import lifecycle
 from runner.compose import Plan, Planned
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
 from runner.isolation.worker import Assignment
 from runner.lifecycle import Run
-from runner.records import Record, Status
+from runner.records import Outcome, Status
 
 PLAN_FILE = "plan.json"
 
@@ -30,13 +32,13 @@ PLAN_FILE = "plan.json"
 class Observer(Protocol):
     """Who looks on: the console. Called between trials only, but for `phase` in memory trials."""
 
-    def begins(self, runs: Sequence[Run], folder: Path) -> None: ...
+    def begins(self, runs: Sequence[Run]) -> None: ...
 
     def trial(self, run: Run, assignment: Assignment) -> None: ...
 
     def phase(self, name: str) -> None: ...
 
-    def ended(self, run: Run, seconds: float) -> None: ...
+    def ended(self, run: Run, assignment: Assignment, seconds: float) -> None: ...
 
 
 class Publisher(Protocol):
@@ -49,38 +51,55 @@ class Publisher(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a plan."""
+    """What came of a plan; the rest is in its folder."""
 
     folder: Path
-    records: tuple[Record, ...]
-    interrupted: Interrupted | None
+    outcomes: tuple[Outcome, ...]
+    """One a cell, in the plan's order."""
+    interrupted: Interrupted | None = None
 
     @property
     def exit_code(self) -> int:
         if self.interrupted:
             return self.interrupted.exit_code
-        return 0 if all(record.outcome.completed for record in self.records) else 1
+        return 0 if all(outcome.completed for outcome in self.outcomes) else 1
 
 
-def open_plan(plan: Plan, folder: Path) -> list[Run]:
-    """The runs of a plan in their folders, those of a resumed sweep as far as they had come."""
+@contextmanager
+def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
+    """The runs of a plan in their folders, those of a resumed sweep as far as they had come; nobody
+    else can open the same sweep meanwhile."""
     if not plan.is_sweep:
-        return [lifecycle.open_run(plan.cells[0], folder)]
+        yield [lifecycle.open_run(plan.cells[0], folder)]
+        return
     _remember(plan, folder)
-    return [
-        lifecycle.open_run(planned, folder / str(planned.number), _sweep_tag(plan, planned, folder))
-        for planned in plan.cells
-    ]
+    with (folder / PLAN_FILE).open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(
+                f"resume={lifecycle.relative(folder)}: that sweep is still running.",
+                "Wait until it ends, or end it first.",
+            ) from None
+        yield [open_cell(cell, folder, plan.swept, plan.launcher) for cell in plan.cells]
 
 
-def _sweep_tag(plan: Plan, planned: Planned, folder: Path) -> dict[str, Any]:
-    """What a cell's record says of its sweep: which, and what was varied."""
+def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: str | None) -> Run:
+    """A sweep's cell in its folder. Its record says of the sweep: which, what was varied, and
+    whether its trials took turns with those of the other cells."""
     words = dict(word.lstrip("+").partition("=")[::2] for word in planned.overrides)
-    return {
-        "id": "-".join(folder.parts[-2:]),
+    tag = {
+        "id": sweep_id(folder),
         "cell": planned.number,
-        "swept": {key: words.get(key) for key in plan.swept},
+        "swept": {key: words.get(key) for key in swept},
+        "launcher": launcher or "basic",
+        "in_rounds": launcher is None,
     }
+    return lifecycle.open_run(planned, folder / str(planned.number), tag)
+
+
+def sweep_id(folder: Path) -> str:
+    return "-".join(folder.parts[-2:])
 
 
 def _remember(plan: Plan, folder: Path) -> None:
@@ -111,20 +130,17 @@ def run_all(
     seed: int,
 ) -> Result:
     """Run what is missing, in rounds, and close each run as its evidence is complete."""
-    finished: dict[int, Record] = {}
     interrupted: Interrupted | None = None
-    observer.begins(runs, folder)
     try:
+        observer.begins(runs)
         for run in runs:
-            if run.next is None:
-                finished[id(run)] = _finish(run, machine, publisher)
-        waited = False
+            if run.next is None:  # resumed, or unsupported
+                _finish(run, machine, publisher)
         for run in _rounds(runs, random.Random(seed)):
             assignment = run.next
             assert assignment is not None
-            if assignment.kind == "timing" and not waited:
+            if assignment.kind == "timing":
                 publisher.wait_ready()  # its preparation must not run beside a timing trial
-                waited = True
             with _timed(observer, run, assignment):
                 trial = server.run(
                     assignment,
@@ -132,27 +148,23 @@ def run_all(
                     observer.phase if assignment.kind == "memory" else _ignore,
                 )
                 lifecycle.add_trial(run, trial)
-            if run.next is None:
-                finished[id(run)] = _finish(run, machine, publisher)
+                if run.next is None:
+                    _finish(run, machine, publisher)
+        publisher.wait_ready()
     except Interrupted as stop:
         interrupted = stop
         for run in runs:
-            lifecycle.interrupt(run, str(stop))
-            if id(run) not in finished:
-                finished[id(run)] = lifecycle.close_run(run, machine)
-    return Result(folder, tuple(finished[id(run)] for run in runs), interrupted)
+            if not run.closed:
+                lifecycle.abandon(run, Status.INTERRUPTED, str(stop))
+                lifecycle.close_run(run, machine)
+    return Result(folder, tuple(run.outcome for run in runs), interrupted)
 
 
-def _finish(run: Run, machine: Mapping[str, Any], publisher: Publisher) -> Record:
-    """A record that is there already, of a resumed sweep, is kept as it is."""
-    path = run.folder / records.RECORD_FILE
-    if path.exists():
-        record = records.read(path)
-        if record.outcome.status is not Status.INTERRUPTED:
-            return record
-    record = lifecycle.close_run(run, machine)
+def _finish(run: Run, machine: Mapping[str, Any], publisher: Publisher) -> None:
+    """A record that is there already is kept as it is; the store may lack it all the same."""
+    if not run.closed:
+        lifecycle.close_run(run, machine)
     publisher.publish(run.folder)
-    return record
 
 
 def _rounds(runs: Sequence[Run], shuffler: random.Random) -> Iterator[Run]:
@@ -167,7 +179,7 @@ def _timed(observer: Observer, run: Run, assignment: Assignment) -> Iterator[Non
     observer.trial(run, assignment)
     started = time.monotonic()
     yield
-    observer.ended(run, time.monotonic() - started)
+    observer.ended(run, assignment, time.monotonic() - started)
 
 
 def _ignore(_: str) -> None:

@@ -59,7 +59,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """The same for what is above 0 and spans decades; ticks at 1, 10, 100, or 1, 2, 5, 10."""
+    """The same for what is above 0 and spans decades; ticks at 1, 2, 5, 10, or fewer."""
 
     low: float
     high: float
@@ -71,9 +71,11 @@ class Log:
 
     def ticks(self) -> list[tuple[float, str]]:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        digits = (1, 2, 5) if last - first <= 3 else (1,)
-        values = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
-        inside = [value for value in values if self.low <= value * (1 + 1e-9) <= self.high * 1.001]
+        for digits in ((1, 2, 5), (1, 3), (1,)):
+            values = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
+            inside = [value for value in values if self.low <= value <= self.high]
+            if len(inside) <= 7:
+                break
         thin = math.ceil(len(inside) / 7)
         return [(self.place(value), short(self.text(value))) for value in inside[::thin]]
 
@@ -134,7 +136,8 @@ def fitting(values: Sequence[float], text: Callable[[float], str]) -> Scale:
 def short(text: str) -> str:
     """A round number as a tick has it: `2.00 MB` is `2 MB`, `0 B` is `0`."""
     text = re.sub(r"(\.\d*?)0+(?=\D|$)", r"\1", text)
-    return re.sub(r"\.(?=\D|$)", "", "0" if re.fullmatch(r"0 \D+", text) else text)
+    text = re.sub(r"\.(?=\D|$)", "", text)
+    return "0" if re.fullmatch(r"0 \D+", text) else text
 
 
 def _round_unit(least: float) -> float:
@@ -234,9 +237,7 @@ def dots(rows: Sequence[Dots], text: Callable[[float], str]) -> Element:
     scale = fitting(values or [1.0], text)
     ticks = tag(
         "div",
-        tag("span"),
         tag("div", _tick_marks(scale, "left"), class_="ticks", aria_hidden="true"),
-        tag("span"),
         class_="row axis",
     )
     return _rows(rows, lambda row: _dotted(row, scale), ticks)
@@ -274,8 +275,8 @@ def _rows(
             tag(
                 "div",
                 tag("span", row.name, class_="name"),
-                tag("em", row.remark, class_="track") if row.missing else draw(row),
                 tag("span", row.figure, class_="figure"),
+                tag("em", row.remark, class_="track") if row.missing else draw(row),
                 None if row.missing or not row.remark else tag("small", row.remark),
                 class_="row",
             )
@@ -411,7 +412,7 @@ def _flag(flag: Flag, x: Scale, y: Scale) -> Element:
 def _points(lines: Sequence[Line], x: Scale, y: Scale) -> str:
     """For the pointer and the arrow keys: places, and the words of each point."""
     found = [
-        [_units(x.place(a)), _units(y.place(b)), text]
+        (_units(x.place(a)), _units(y.place(b)), text)
         for line in lines
         for (a, b), text in zip(line.points, line.texts, strict=True)
     ]
@@ -421,7 +422,9 @@ def _points(lines: Sequence[Line], x: Scale, y: Scale) -> str:
 
 def _tick_marks(scale: Scale, side: str) -> list[Element]:
     return [
-        tag("span", text, style=f"{side}:{_percent(place)}%")
+        tag(
+            "span", text, style=f"{side}:{_percent(place)}%", class_="end" if place > 0.95 else None
+        )
         for place, text in scale.ticks()
         if -0.001 <= place <= 1.001
     ]

@@ -13,6 +13,9 @@ from runner.records import Record
 _SPEAKING = ("scenario", "execution", "device")
 """Fields whose values say what they are."""
 
+_NO_AXES = ("seed", "device.index")
+"""Numbers that are names."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -48,9 +51,7 @@ class Grid:
         """What was swept first comes first."""
 
     def _values_of(self, name: str) -> list[str]:
-        return list(
-            dict.fromkeys(words[name] for words in self._words.values() if name in words)
-        )
+        return list(dict.fromkeys(words[name] for words in self._words.values() if name in words))
 
     def word(self, record: Record, name: str) -> str:
         """A field's value; nothing where the cell has no such field."""
@@ -85,12 +86,11 @@ class Grid:
         return [
             name
             for name in self.varied
-            if all(self.number(each, name) is not None for each in self.records)
-            and any(len(series.points) > 1 for series in self.series(name))
+            if name not in _NO_AXES and any(len(series.points) > 1 for series in self.series(name))
         ]
 
     def series(self, axis: str) -> list[Series]:
-        held = [name for name in self.varied if name != axis and not self._follows(name, axis)]
+        held = [name for name in self.varied if name != axis]
         found: dict[str, dict[float, Record]] = {}
         for record in self.records:
             number = self.number(record, axis)
@@ -99,9 +99,9 @@ class Grid:
         return [Series(name, tuple(sorted(points.items()))) for name, points in found.items()]
 
     def _follows(self, name: str, by: str) -> bool:
-        """Whether the value of `by` decides that of `name`, and not each cell its own."""
+        """Whether the value of `by` decides that of `name`: a scenario its natural execution."""
         decided: dict[str, str | None] = {}
-        return len(self.values[by]) < len(self.records) and all(
+        return all(
             decided.setdefault(words.get(by, ""), words.get(name)) == words.get(name)
             for words in self._words.values()
         )

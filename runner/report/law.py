@@ -42,7 +42,7 @@ class Law:
 
     shape: Shape
     exponent: float | None
-    """The slope of log bytes against log x, by least squares; `None` where either is not above 0."""
+    """The slope of log bytes against log x, by least squares; `None` where one is not above 0."""
     polynomial: tuple[Fraction, ...]
     """The constant first. Empty where none fits."""
     exact: bool
@@ -127,17 +127,20 @@ def _polynomial(points: Sequence[Point]) -> tuple[Fraction, ...]:
 def _line(points: Sequence[Point], *, relative: bool = False) -> tuple[Fraction, Fraction]:
     """Least squares: constant and slope. `relative`: of the error as a share of y, so that the
     small sizes count as much as the large."""
-    rows = [(Fraction(x), Fraction(y)) for x, y in points]
-    weights = [1 / y**2 if relative and y else Fraction(1) for _, y in rows]
-    total = sum(weights)
-    mean_x = sum(w * x for w, (x, _) in zip(weights, rows, strict=True)) / total
-    mean_y = sum(w * y for w, (_, y) in zip(weights, rows, strict=True)) / total
-    products = sum(
-        w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, rows, strict=True)
-    )
-    squares = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, rows, strict=True))
-    slope = products / squares
+    rows = [
+        (Fraction(x), Fraction(y), 1 / Fraction(y) ** 2 if relative and y else Fraction(1))
+        for x, y in points
+    ]
+    total = _sum(w for _, _, w in rows)
+    mean_x = _sum(w * x for x, _, w in rows) / total
+    mean_y = _sum(w * y for _, y, w in rows) / total
+    products = _sum(w * (x - mean_x) * (y - mean_y) for x, y, w in rows)
+    slope = products / _sum(w * (x - mean_x) ** 2 for x, _, w in rows)
     return mean_y - slope * mean_x, slope
+
+
+def _sum(values: Iterable[Fraction]) -> Fraction:
+    return sum(values, Fraction(0))
 
 
 def _tolerance(value: float) -> float:

@@ -22,7 +22,7 @@ _HERE = Path(__file__).parent
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-def tag(name: str, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
+def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
     """An element. `class_` is written `class` and `data_value` `data-value`; `None` and `False`
     leave an attribute or a child out, `True` is an attribute without a value."""
     element = Element(name)

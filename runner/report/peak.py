@@ -7,6 +7,8 @@ adds (split, scopes, leaks, curves); a record that lacks those has a shorter sec
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -30,7 +32,7 @@ from runner.report.charts import (
 from runner.report.markup import Node, tag
 from runner.report.tables import Cell, Head, exact_bytes, table
 
-MOST_GROUPS = 40
+MOST_GROUPS = 25
 """Of a table; the smaller ones are one row, and allocations.csv has them all."""
 
 PARTS = {
@@ -63,10 +65,10 @@ def parts(split: Mapping[str, Any] | None, total: float) -> list[Part]:
     ]
 
 
-def split_words(split: Mapping[str, Any] | None) -> str:
-    """`held 91.2 kB · passing 5.07 MB`."""
-    known = [(kind, (split or {}).get(name)) for name, (kind, _) in PARTS.items()]
-    return " · ".join(f"{kind} {readable_bytes(value)}" for kind, value in known if value)
+def split_words(split: Mapping[str, Any] | None, least: float = 1) -> str:
+    """`held 91.2 kB · passing 5.07 MB`; what is less than `least` is left out."""
+    known = [(kind, (split or {}).get(name) or 0) for name, (kind, _) in PARTS.items()]
+    return " · ".join(f"{kind} {readable_bytes(value)}" for kind, value in known if value >= least)
 
 
 def kinds_legend(splits: Sequence[Mapping[str, Any]]) -> Element:
@@ -108,6 +110,7 @@ def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
     """By op, shape and dtype, largest first; its last row is the sum of what stands above it."""
     groups, total = allocations["groups"], allocations["total_bytes"]
     shown, rest = groups[:most], groups[most:]
+    largest = max((group["bytes"] for group in groups), default=0) or 1
     rows = [
         [
             Cell(group["op"] or "unknown"),
@@ -116,30 +119,41 @@ def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
             Cell(f"{group['count']:,}", value=group["count"], figure=True),
             _bytes(group["bytes"]),
             _share(group["share"]),
-            Cell(_bar(group, total)),
+            Cell(_bar(group, largest)),
         ]
         for group in shown
     ]
     if rest:
-        count, size = (sum(group[name] for group in rest) for name in ("count", "bytes"))
+        left = together(rest)
         rows.append(
             [
                 *(Cell(f"{len(rest)} smaller groups"), Cell(""), Cell("")),
-                Cell(f"{count:,}", value=count, figure=True),
-                *(_bytes(size), _share(size / total), Cell("")),
+                Cell(f"{left['count']:,}", value=left["count"], figure=True),
+                *(_bytes(left["bytes"]), _share(left["bytes"] / total), Cell(_bar(left, largest))),
             ]
         )
-    count = sum(group["count"] for group in groups)
-    size = sum(group["bytes"] for group in groups)
+    whole = together(groups)
     last = [
-        *(Cell("sum"), Cell(""), Cell(""), Cell(f"{count:,}", figure=True), _bytes(size)),
-        *(_share(size / total if total else 1.0), Cell("")),
+        *(Cell("sum"), Cell(""), Cell(""), Cell(f"{whole['count']:,}", figure=True)),
+        *(_bytes(whole["bytes"]), _share(whole["bytes"] / total if total else 1.0), Cell("")),
     ]
     head = [
         *(Head("op"), Head("shape"), Head("dtype"), Head("count", figure=True)),
         *(Head("bytes", figure=True), Head("share", figure=True), Head("of which")),
     ]
     return table(head, rows, total=last, sortable=True, label="what was live at the peak")
+
+
+def together(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Several groups as one: its count, bytes and, where it is known of all, split."""
+    splits = [group.get("split") for group in groups]
+    return {
+        "count": sum(group["count"] for group in groups),
+        "bytes": sum(group["bytes"] for group in groups),
+        "split": {name: sum(split.get(name) or 0 for split in splits if split) for name in PARTS}
+        if all(splits)
+        else None,
+    }
 
 
 def shape(group: Mapping[str, Any]) -> str:
@@ -158,15 +172,17 @@ def _share(value: float) -> Cell:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if 0.0005 <= share < 0.9995 else f"{100 * share:.0f} %"
+    if 0 < share < 0.0005:
+        return "< 0.1 %"
+    return f"{100 * share:.1f} %" if 0 < share < 0.9995 else f"{100 * share:.0f} %"
 
 
-def _bar(group: Mapping[str, Any], total: float) -> Element:
+def _bar(group: Mapping[str, Any], largest: float) -> Element:
     drawn = parts(group.get("split"), group["bytes"])
     return tag(
         "span",
         (
-            tag("i", class_=part.kind, style=f"width:{100 * part.value / total:.2f}%")
+            tag("i", class_=part.kind, style=f"width:{100 * part.value / largest:.2f}%")
             for part in drawn
         ),
         class_="track small",
@@ -218,53 +234,75 @@ LEAST_WIDTH = 0.14
 """Of each phase in the picture of a whole trial, however short it was."""
 
 
-def over_time(allocations: Allocations) -> Iterator[Node]:
-    """Live bytes through the peak's step, and through the whole trial."""
+@dataclass(frozen=True)
+class LiveBytes:
+    """A curve with what it takes to draw it, on a page or as a PNG."""
+
+    title: str
+    points: Sequence[tuple[float, float]]
+    highest: tuple[float, float]
+    scale: Scale
+    bands: Sequence[Band]
+    x_name: str
+
+
+def curves(allocations: Allocations) -> list[LiveBytes]:
+    """Live bytes through the peak's step, and through the whole trial, as far as they are kept."""
     fine, whole = (_points(allocations, name) for name in ("peak_curve", "curve"))
+    found = []
     if fine:
-        low, high = fine[0][0], fine[-1][0]
-        yield tag("h3", f"Through the peak's {'phase' if allocations['step'] is None else 'step'}")
-        yield _curve(
-            allocations,
-            [(x - low, y) for x, y in fine],
-            Linear(0.0, (high - low) or 1.0, readable_seconds),
-            [],
-            f"time since it began, {moment(allocations)}",
+        begin, end = fine[0][0], fine[-1][0]
+        points = [(x - begin, y) for x, y in fine]
+        found.append(
+            LiveBytes(
+                f"Through the peak's {'phase' if allocations['step'] is None else 'step'}",
+                points,
+                _highest(points),
+                Linear(0.0, (end - begin) or 1.0, readable_seconds),
+                [],
+                f"time since it began, {moment(allocations)}",
+            )
         )
     if whole:
-        yield tag("h3", "Through the whole trial")
         bands = phases(allocations)
-        yield _curve(
-            allocations,
-            whole,
-            Bent(joints(bands, whole), readable_seconds),
-            bands,
-            "time since the trace began; each phase is as wide as it needs to be seen",
+        if bands and bands[-1].high > whole[-1][0]:  # nothing happened after the last event
+            whole.append((bands[-1].high, whole[-1][1]))
+        begin, end = (fine[0][0], fine[-1][0]) if fine else (whole[0][0], whole[-1][0])
+        inside = [point for point in whole if begin <= point[0] <= end]
+        found.append(
+            LiveBytes(
+                "Through the whole trial",
+                whole,
+                _highest(inside or whole),  # another step may have been as high
+                Bent(joints(bands, whole), readable_seconds),
+                bands,
+                "time since the trace began; each phase is as wide as it needs to be seen",
+            )
         )
+    return found
 
 
-def _curve(
-    allocations: Allocations,
-    points: list[tuple[float, float]],
-    x: Scale,
-    bands: Sequence[Band],
-    x_name: str,
-) -> Element:
-    highest = max(points, key=lambda point: point[1])
-    text = f"peak {readable_bytes(highest[1])}"
-    y = from_zero([allocations["total_bytes"], highest[1]], readable_bytes)
-    line = Line(points, [f"{exact_bytes(b)} at {readable_seconds(a)}" for a, b in points],
-                stairs=True)  # fmt: skip
-    return plot(
-        [line],
-        x,
-        y,
-        summary=f"Live tensor bytes over time, {len(points)} points, {text} at "
-        f"{readable_seconds(highest[0])}. The arrow keys read them one by one.",
-        x_name=x_name,
-        bands=bands,
-        flag=Flag(*highest, text),
-    )
+def _highest(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return max(points, key=lambda point: point[1])
+
+
+def over_time(allocations: Allocations) -> Iterator[Node]:
+    """The curves as plots."""
+    for curve in curves(allocations):
+        yield tag("h3", curve.title)
+        when, level = curve.highest
+        words = f"peak {readable_bytes(level)}"
+        texts = [f"{exact_bytes(b)} at {readable_seconds(a)}" for a, b in curve.points]
+        yield plot(
+            [Line(curve.points, texts, stairs=True)],
+            curve.scale,
+            from_zero([allocations["total_bytes"], level], readable_bytes),
+            summary=f"Live tensor bytes over time, {len(curve.points)} points, {words} at "
+            f"{readable_seconds(when)}. The arrow keys read them one by one.",
+            x_name=curve.x_name,
+            bands=curve.bands,
+            flag=Flag(when, level, words),
+        )
 
 
 def _points(allocations: Allocations, name: str) -> list[tuple[float, float]]:
@@ -281,12 +319,14 @@ def phases(allocations: Allocations) -> list[Band]:
     return list(found.values())
 
 
-def joints(bands: Sequence[Band], points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def joints(
+    bands: Sequence[Band], points: Sequence[tuple[float, float]]
+) -> Sequence[tuple[float, float]]:
     """The bent scale of a whole trial: time runs evenly within a phase, and each has some room."""
     begin = min([points[0][0], *(band.low for band in bands)])
     end = max([points[-1][0], *(band.high for band in bands)])
     times = sorted({begin, end, *(time for band in bands for time in (band.low, band.high))})
-    lengths = [after - before for before, after in zip(times, times[1:], strict=False)]
+    lengths = [after - before for before, after in pairwise(times)]
     total = sum(lengths) or 1.0
     named = {band.low for band in bands}
     widths = [
@@ -305,11 +345,11 @@ def joints(bands: Sequence[Band], points: Sequence[tuple[float, float]]) -> list
 
 def leaks(allocations: Allocations) -> Iterator[Node]:
     found = allocations.get("leaks")
-    if found is None:
-        return
     steps = allocations.get("leak_steps", 0)
+    if found is None or not steps:
+        return
     if not found:
-        yield tag("p", f"Nothing: live bytes do not grow over {steps + 1 if steps else 0} steps.")
+        yield tag("p", f"Nothing: live bytes do not grow over {steps + 1} steps.")
         return
     yield tag("p", f"Made in one step and still live when the next one ended, over {steps} steps:")
     rows = [
@@ -379,6 +419,7 @@ def terminal(allocations: Allocations, most: int) -> str:
 
 
 def _counted(groups: Sequence[Mapping[str, Any]], total: int) -> list[str]:
-    count, size = (sum(group[name] for group in groups) for name in ("count", "bytes"))
+    whole = together(groups)
+    size = whole["bytes"]
     share = percent(size / total if total else 1.0)
-    return [f"{count:,}", readable_bytes(size), f"({size:,})", share]
+    return [f"{whole['count']:,}", readable_bytes(size), f"({size:,})", share]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from xml.etree.ElementTree import Element
 
 from runner.metrics import METRICS, readable
@@ -42,7 +43,15 @@ def table(
     total: Sequence[Cell] = (),
     sortable: bool = False,
 ) -> Element:
-    """In a frame of its own that scrolls sideways where the page is too narrow."""
+    """In a frame of its own that scrolls sideways where the page is too narrow. A column in which
+    no row says anything is left out."""
+    says = [
+        number == 0 or not rows or any(_says(row[number]) for row in rows)
+        for number in range(len(head))
+    ]
+    head = list(compress(head, says))
+    rows = [list(compress(row, says)) for row in rows]
+    total = list(compress(total, says))
     exact = any(cell.exact for row in rows for cell in row)
     titles = tag(
         "tr",
@@ -75,6 +84,10 @@ def table(
     return tag("div", switch if exact else None, frame, class_="table")
 
 
+def _says(cell: Cell) -> bool:
+    return isinstance(cell.shown, Element) or bool(cell.shown)
+
+
 def _row(cells: Sequence[Cell]) -> Element:
     return tag("tr", (_cell(cell, "td" if number else "th") for number, cell in enumerate(cells)))
 
@@ -102,6 +115,10 @@ def exactly(name: str, value: float) -> str:
     if unit in ("seconds", "per second"):
         return f"{value:.9g}{' s' if unit == 'seconds' else '/s'}"
     return f"{value:,.15g}"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
 def exact_bytes(value: float) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,16 +47,13 @@ def _choices(group: str) -> dict[str, str]:
 
 
 def _first_sentence(path: Path) -> str:
-    """The header comment up to its first full stop."""
+    """The header comment up to its first full stop or question mark."""
     words: list[str] = []
     for line in path.read_text().splitlines():
         if not line.startswith("#"):
             break
         text = line.lstrip("# ").strip()
-        if text.startswith("@package"):
-            continue
-        sentence, stop, _ = f"{text} ".partition(". ")
-        words.append(sentence.strip())
-        if stop:
-            break
-    return " ".join(words).rstrip(".")
+        if not text.startswith("@package"):
+            words.append(text)
+    first: str = re.split(r"(?<=[.?]) ", " ".join(words), maxsplit=1)[0]
+    return first.rstrip(".")

@@ -3,50 +3,80 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from runner import compose, console, environment, lifecycle, places, sweep, tracking
+from runner import compose, environment, launch, lifecycle, places, summary, sweep, tracking
 from runner.compose import Plan
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
+from runner.progress import Progress
+from runner.publishing import Publishing
+from runner.sweep import Result
 
 
 def main(words: Sequence[str]) -> int:
     started = time.monotonic()
     folder = lifecycle.new_folder("sweeps")
     plan = compose.plan(words, folder)
+    if not plan.cells:
+        return 0  # Hydra was asked to tell something (--cfg job), and has
     if plan.resume:
         folder = _resumed(plan)
     elif not plan.is_sweep:
         folder = lifecycle.new_folder("runs")
     with _signals():
-        return _measure(plan, folder, started)
+        return _measure(plan, words, folder, started)
 
 
-def _measure(plan: Plan, folder: Path, started: float) -> int:
-    runs = sweep.open_plan(plan, folder)
-    log = lifecycle.log_file(folder)
-    server = Server(log)
-    server.start()  # TensorFlow loads while everything else gets ready
-    tracker = tracking.open_tracking(plan.cells[0].experiment.tracking, places.outputs())
-    tracker.prepare(log)
-    machine = environment.describe()
-    progress = console.Progress()
-    publisher = console.Publishing(tracker)
-    try:
-        seed = plan.cells[0].experiment.seed
-        result = sweep.run_all(runs, folder, server, machine, progress, publisher, seed)
-        progress.close()
-        console.show(plan, result, started, publisher)
-        return result.exit_code
-    finally:
-        progress.close()
-        tracker.close()
-        server.stop()
+def _measure(plan: Plan, words: Sequence[str], folder: Path, started: float) -> int:
+    first = plan.cells[0].experiment
+    with sweep.open_plan(plan, folder) as runs:
+        log = lifecycle.log_file(folder)
+        server, progress = Server(log), Progress()
+        tracker = tracking.open_tracking(first.tracking, places.outputs())
+        publishing = Publishing(tracker, first.tracking, folder)
+        try:
+            if not plan.launcher:
+                server.start()  # TensorFlow loads while everything else gets ready
+            tracker.prepare(log)
+            progress.announce(plan, runs)
+            machine = environment.describe()
+            if plan.launcher:
+                result = launch.run_all(plan, words, folder, machine, publishing)
+            else:
+                result = sweep.run_all(
+                    runs, folder, server, machine, progress, publishing, first.seed
+                )
+            progress.close()
+            _show(plan, result, time.monotonic() - started, publishing)
+            return result.exit_code
+        finally:
+            progress.close()
+            tracker.close()
+            server.stop()
+
+
+def _show(plan: Plan, result: Result, seconds: float, publishing: Publishing) -> None:
+    """Make the views that belong in the folder, and say what came of it: results on stdout, one
+    warning on stderr where the store took nothing."""
+    if plan.is_sweep:
+        from runner import report, tables  # after the last trial: pandas is large
+
+        tables.write(result.folder)
+        made = None if result.interrupted else report.write(result.folder)
+        links = None if result.interrupted else publishing.links(sweep.sweep_id(result.folder))
+        print(summary.of_sweep(plan, result, seconds, links, made))
+    else:
+        print(summary.of_run(result.folder, seconds, publishing.page))
+    if publishing.problem:
+        print(f"runner: {publishing.problem}", file=sys.stderr)
+    if result.interrupted:
+        print(f"runner: {result.interrupted}; what was finished is kept.", file=sys.stderr)
 
 
 def _resumed(plan: Plan) -> Path:

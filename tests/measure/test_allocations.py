@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.measure.allocations import (
@@ -404,6 +404,7 @@ def long_story(steps: int, cut: Iterable[int]) -> list[Window]:
     return [*windows, story.window()]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.sets(st.integers(0, 11)))
 def test_it_makes_no_difference_where_a_trace_is_cut_into_windows(cut: set[int]) -> None:
     whole = replayed(*long_story(12, ())).to_json()
@@ -414,6 +415,7 @@ def test_it_makes_no_difference_where_a_trace_is_cut_into_windows(cut: set[int])
     assert parts == whole
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(
     st.lists(
         st.tuples(st.booleans(), st.integers(1, 6), st.integers(1, 10**12), st.booleans()),

@@ -13,7 +13,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.measure.xplane import MARK, NONE, Mark, Window, XPlaneError, parse
@@ -201,6 +201,7 @@ def test_an_allocation_without_a_shape_lies_within_the_innermost_span_of_its_thr
     assert texts(window, window.within) == [inside, EVENTS[6], inside, None, outside]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.integers(), st.integers(1, 2**47), st.integers(1, 2**40))
 def test_order_of_fields_unknown_fields_and_width_of_numbers_make_no_difference(
     seed: int, address: int, size: int
@@ -223,6 +224,7 @@ def test_order_of_fields_unknown_fields_and_width_of_numbers_make_no_difference(
         assert columns(plain)[name] == columns(other)[name]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.lists(st.integers(0, 2**62), min_size=1, max_size=50))
 def test_numbers_of_any_size_are_read_exactly(sizes: list[int]) -> None:
     encoder = Encoder()
@@ -264,6 +266,7 @@ def test_a_file_that_is_cut_short_anywhere_is_refused() -> None:
             parse(plane[:size])
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.data())
 def test_a_garbled_file_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
     encoder = Encoder()

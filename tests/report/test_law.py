@@ -39,7 +39,9 @@ def test_what_differs_by_less_than_compare_tells_apart_is_flat_but_not_exactly()
     assert not found.exact
 
 
-def test_a_constant_and_a_slope_are_linear_to_the_byte_though_the_logarithms_slope_is_less() -> None:
+def test_a_constant_and_a_slope_are_linear_to_the_byte_though_the_logarithms_slope_is_less() -> (
+    None
+):
     found = of(lambda x: 5_000_000 + 12_800 * x)
     assert found.words("iterations") == "linear in iterations"
     assert found.formula("iterations") == "5.00 MB + 12.8 kB · iterations"

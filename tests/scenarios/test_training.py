@@ -19,8 +19,8 @@ HANDLE = 200
 ADAM = 2 * (4 + HANDLE)
 """Its learning rate and its count of updates; its slots come on top."""
 
-LOSS = 4
-"""What a step leaves: Keras holds the last loss."""
+CACHED = 4
+"""A shape that TensorFlow's gradient of a mean makes once and never lets go of."""
 
 WIDTH, LAYERS, OUTPUTS = 512, 8, 10  # of the MLP; its head is a layer more
 W = WIDTH * WIDTH * 4
@@ -32,7 +32,7 @@ WEIGHTS = LAYERS * (W + BIAS) + HEAD
 
 def training(measure: MeasureWords, batch_size: int, **fields: object) -> Record:
     execution = fields.pop("execution", "eager")
-    words = [f"scenario.{name}={str(value).lower()}" for name, value in fields.items()]
+    words = [f"scenario.{name}={value}" for name, value in fields.items()]
     fixed = ("scenario=keras_training", f"batch_size={batch_size}", f"execution={execution}")
     return measure(*fixed, *words)
 
@@ -58,9 +58,9 @@ class TestWhatStays:
             measure, self.BATCH, recompute=recompute, mixed_precision=mixed_precision
         ).metrics
 
-        assert found["tensor_live_bytes"] == self.ADAMS + self.DATA + LOSS
+        assert found["tensor_live_bytes"] == self.ADAMS + self.DATA + CACHED
         assert found["tensor_growth_bytes_per_step"] == 0
-        assert found["tensor_retained_bytes"] == LOSS
+        assert found["tensor_retained_bytes"] == CACHED
 
     def test_is_one_more_copy_of_the_weights_where_gradients_accumulate(
         self, measure: MeasureWords
@@ -69,7 +69,7 @@ class TestWhatStays:
 
         sums = WEIGHTS + VARIABLES * HANDLE
         assert found["tensor_live_bytes"] == pytest.approx(
-            self.ADAMS + sums + self.DATA + LOSS, abs=64
+            self.ADAMS + sums + self.DATA + CACHED, abs=64
         )
         assert found["tensor_growth_bytes_per_step"] == 0
 
@@ -80,8 +80,9 @@ class TestThePeak:
     BATCH = 2048
     A = BATCH * WIDTH * 4
     RESULT = BATCH * OUTPUTS * 4
-    FROM_HEAD = RESULT + HEAD + LOSS
-    """What is there besides when the gradient goes down: the result, the head's gradients."""
+    FROM_HEAD = RESULT + HEAD + 4
+    """What is there besides when the gradient goes down: the result, the head's gradients, and the
+    loss."""
 
     def test_holds_an_activation_for_each_layer(self, measure: MeasureWords) -> None:
         """And what came down to the last layer, and its relu's gradient."""
@@ -100,22 +101,24 @@ class TestThePeak:
         expected = (4 + 2 + 3) * self.A + W + BIAS + self.FROM_HEAD
         assert bytes_of(record, "tensor_step_peak_bytes") == expected
 
-    def test_holds_half_as_much_of_activations_in_mixed_precision(
+    def test_holds_activations_of_half_the_bytes_in_mixed_precision(
         self, measure: MeasureWords
     ) -> None:
-        """Besides, a copy of each weight in half the bytes, for the gradient."""
+        """And a copy of each weight in half the bytes. The head is in float32: what goes into it
+        and what comes down from it take A each, and half an A once that is cast."""
         record = training(measure, self.BATCH, mixed_precision=True)
 
-        halves = (LAYERS + 2) * self.A // 2
-        copies = LAYERS * W // 2
-        assert bytes_of(record, "tensor_step_peak_bytes") == pytest.approx(
-            halves + copies, rel=0.05
-        )
+        expected = LAYERS * self.A // 2 + LAYERS * W // 2 + 2 * self.A + self.A // 2
+        beside = 2 * self.RESULT + HEAD
+        found = bytes_of(record, "tensor_step_peak_bytes")
+        assert found == pytest.approx(expected + beside, abs=64)
 
-    @pytest.mark.parametrize("execution", ["graph", "xla"])
-    @pytest.mark.parametrize("model", ["mlp", "cnn", "transformer"])
+    @pytest.mark.parametrize(
+        ("model", "execution"),
+        [("mlp", "xla"), ("cnn", "graph"), ("transformer", "graph"), ("transformer", "xla")],
+    )
     def test_is_lower_where_blocks_are_computed_again(
-        self, measure: MeasureWords, execution: str, model: str
+        self, measure: MeasureWords, model: str, execution: str
     ) -> None:
         batch_size = 1024 if model == "mlp" else 16
         plain, again = (
@@ -126,14 +129,17 @@ class TestThePeak:
         least = 0.8 * bytes_of(plain, "tensor_step_peak_bytes")
         assert bytes_of(again, "tensor_step_peak_bytes") < least
 
-    @pytest.mark.parametrize("execution", ["eager", "graph", "xla"])
+    @pytest.mark.parametrize(
+        ("model", "execution"), [("cnn", "eager"), ("cnn", "graph"), ("mlp", "xla")]
+    )
     def test_is_that_of_a_part_of_the_batch_where_gradients_accumulate(
-        self, measure: MeasureWords, execution: str
+        self, measure: MeasureWords, model: str, execution: str
     ) -> None:
-        whole = training(measure, 32, model="cnn", execution=execution)
-        parts = training(measure, 32, model="cnn", execution=execution, accumulate=4)
+        batch_size = 1024 if model == "mlp" else 32
+        whole = training(measure, batch_size, model=model, execution=execution)
+        parts = training(measure, batch_size, model=model, execution=execution, accumulate=4)
 
-        least = 0.4 * bytes_of(whole, "tensor_step_peak_bytes")
+        least = 0.5 * bytes_of(whole, "tensor_step_peak_bytes")
         assert bytes_of(parts, "tensor_step_peak_bytes") < least
 
     @pytest.mark.parametrize("recompute", [False, True])
@@ -154,8 +160,9 @@ class TestThePeak:
 
 
 class TestTheirModel:
-    @pytest.mark.parametrize("name", ["MODEL", "classifier", "two_by_two"])
-    @pytest.mark.parametrize("execution", ["eager", "graph", "xla"])
+    @pytest.mark.parametrize(
+        ("name", "execution"), [("MODEL", "eager"), ("two_by_two", "graph"), ("classifier", "xla")]
+    )
     def test_is_trained_by_its_import_path(
         self, measure: MeasureWords, name: str, execution: str
     ) -> None:
@@ -175,9 +182,8 @@ class TestTheirModel:
         record = training(measure, 12, model="tests.scenarios.their_models.MODEL")
 
         weights = 31 * 17 * 4 + 17 * 4 + 2 * HANDLE
-        assert bytes_of(record, "tensor_live_bytes") == pytest.approx(
-            3 * weights + ADAM + 12 * (31 + 17) * 4, abs=2600
-        )
+        data = 12 * (31 + 17) * 4
+        assert bytes_of(record, "tensor_live_bytes") == 3 * weights + ADAM + data + CACHED
 
     @pytest.mark.parametrize(
         ("model", "problem"),

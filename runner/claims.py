@@ -1,0 +1,869 @@
+"""A claim as data, and the verdict that follows from records. A view: it measures nothing.
+
+Core: standard library (and NumPy where times are compared). A claim is a few *cases*: each one
+condition that the document leaves open (in eager mode, as a graph, with a gradient), measured at
+several sizes and held against what the claim makes one expect there. Of expectations there are
+five, and a YAML file can name no other:
+
+    growth    how a metric depends on the size: flat, grows, linear, quadratic, exponential
+    slope     how much of a metric each unit of the size adds
+    ratio     a metric of `run` over the same, or another, of `against`
+    value     a metric as it is, or in a unit that is a product of fields and numbers
+    outcome   how the cell ends, and what TensorFlow says then
+
+At each size a case holds, or not, or that is unknown: a metric is null, a cell failed, the interval
+of a time contains the threshold. A case with several expectations holds where all of them do.
+
+    supported      every case holds at every size
+    refuted        none holds at any
+    depends        some hold and some don't, at the conditions or sizes that the evidence names
+    inconclusive   what is unknown could still change the verdict
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Literal
+
+from runner import comparison, selection
+from runner.config import typed
+from runner.errors import BadInput, nearest
+from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
+from runner.records import Phase, Record, Status
+
+Words = Mapping[str, Any]
+"""A cell as a claim names it: what a user would type, `scenario.size` and its value."""
+
+Lookup = Callable[[Words], Record]
+
+FEWEST_SIZES = 3
+
+_SAME_SHARE, _SAME_BYTES = 0.05, 256
+"""What differs by less than these counts as flat; growth above them is steady within 10 %."""
+_STEADY = 0.10
+
+
+class Verdict(StrEnum):
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    DEPENDS = "depends"
+    INCONCLUSIVE = "inconclusive"
+
+
+# What may be expected. Each class is one comparison; its first field names it in YAML.
+
+Shape = Literal["flat", "grows", "linear", "quadratic", "exponential"]
+
+
+@dataclass(frozen=True)
+class Growth:
+    growth: str
+    shape: Shape
+    because: str | None
+
+
+@dataclass(frozen=True)
+class Slope:
+    slope: str
+    unit: str | None
+    at_least: float | None
+    at_most: float | None
+    because: str | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    ratio: str
+    to: str | None
+    """Another metric for the lower side of the fraction."""
+    at_least: float | None
+    at_most: float | None
+    because: str | None
+
+
+@dataclass(frozen=True)
+class Value:
+    value: str
+    unit: str | None
+    at_least: float | None
+    at_most: float | None
+    because: str | None
+
+
+@dataclass(frozen=True)
+class Ends:
+    outcome: Literal["completed", "failed", "out_of_memory", "timed_out", "killed"]
+    says: str | None
+    """Part of the reason."""
+    because: str | None
+
+
+Bounded = Slope | Ratio | Value
+Expectation = Growth | Slope | Ratio | Value | Ends
+
+_KINDS: dict[str, type[Expectation]] = {
+    fields(kind)[0].name: kind for kind in (Growth, Slope, Ratio, Value, Ends)
+}
+
+_FIGURES = {
+    "tensor_begin_bytes": "memory",
+    "tensor_peak_bytes": "memory",
+    "tensor_live_bytes": "memory",
+    "allocated_bytes": "memory",
+    "allocations": "memory",
+    "seconds": "timing",
+    "host_bytes": "timing",
+    "host_peak_bytes": "timing",
+}
+"""What a phase of a trial tells, and which kind of trial: `build.tensor_live_bytes`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One condition that the document leaves open."""
+
+    when: str
+    run: Words
+    against: Words | None
+    field: str | None
+    """What the sizes are values of."""
+    sizes: tuple[float, ...]
+    expect: tuple[Expectation, ...]
+
+    def at(self, words: Words) -> list[Words]:
+        """The cell at each size; the cell itself where there are none."""
+        if self.field is None:
+            return [words]
+        return [{**words, self.field: size} for size in self.sizes]
+
+    @property
+    def cells(self) -> list[Words]:
+        return [cell for words in (self.run, self.against) if words for cell in self.at(words)]
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """The trials that its evidence rests on."""
+        return frozenset(kind for each in self.expect for kind in _kinds_of(each))
+
+
+@dataclass(frozen=True)
+class Claim:
+    id: str
+    claim: str
+    document: str
+    cases: tuple[Case, ...]
+    advice: Mapping[str, str]
+    """What to do, for each verdict that has a lesson."""
+    contradicts: tuple[str, ...] = ()
+
+
+# Reading one from YAML. `where` is the file; a mistake is named by file, field and the right word.
+
+
+@dataclass(frozen=True)
+class _File:
+    claim: str
+    document: str
+
+
+@dataclass(frozen=True)
+class _Case:
+    when: str
+
+
+def parse(id: str, content: Any, where: str) -> Claim:
+    values = _mapping(content, where)
+    known = ("claim", "document", "cases", "advice", "contradicts")
+    _only(values, known, where)
+    said = typed(_File, {key: values[key] for key in known[:2] if key in values}, where)
+    advice = _mapping(values.get("advice", {}), f"{where}.advice")
+    _only(advice, [str(verdict) for verdict in Verdict], f"{where}.advice")
+    cases = _list(values.get("cases"), f"{where}.cases")
+    return Claim(
+        id=id,
+        claim=said.claim,
+        document=said.document,
+        cases=tuple(_case(each, f"{where}.cases.{n}") for n, each in enumerate(cases)),
+        advice={str(key): str(text) for key, text in advice.items()},
+        contradicts=tuple(
+            str(each)
+            for each in _list(values.get("contradicts", []), f"{where}.contradicts", empty=True)
+        ),
+    )
+
+
+def _case(content: Any, where: str) -> Case:
+    values = _mapping(content, where)
+    _only(values, ("when", "run", "against", "sizes", "expect"), where)
+    when = typed(_Case, {key: values[key] for key in ("when",) if key in values}, where).when
+    run = _words(values.get("run"), f"{where}.run")
+    if "scenario" not in run:
+        raise BadInput(f"{where}.run: names no scenario.", "Write run: {scenario: NAME, ...}.")
+    against = None
+    if "against" in values:
+        against = _words(values["against"], f"{where}.against")
+        if "scenario" not in against:  # then it says what differs from `run`
+            against = {**run, **against}
+    field, sizes = _sizes(values.get("sizes"), f"{where}.sizes")
+    expect = tuple(
+        _expectation(each, f"{where}.expect.{n}")
+        for n, each in enumerate(_list(values.get("expect"), f"{where}.expect"))
+    )
+    for n, each in enumerate(expect):
+        if isinstance(each, Growth | Slope) and not sizes:
+            raise BadInput(f"{where}.expect.{n}: needs sizes.", "Add sizes: {FIELD: [1, 2, 4]}.")
+        if isinstance(each, Ratio) and against is None and each.to is None:
+            raise BadInput(
+                f"{where}.expect.{n}: a ratio to what?",
+                "Add `against` to the case, or `to: METRIC` for another metric of the same cell.",
+            )
+    return Case(when, run, against, field, sizes, expect)
+
+
+def _sizes(content: Any, where: str) -> tuple[str | None, tuple[float, ...]]:
+    if content is None:
+        return None, ()
+    values = _mapping(content, where)
+    if len(values) != 1:
+        raise BadInput(f"{where}: takes one field.", "Write sizes: {scenario.size: [100, 200]}.")
+    ((field, sizes),) = values.items()
+    numbers = _list(sizes, f"{where}.{field}")
+    if not all(isinstance(size, int | float) and not isinstance(size, bool) for size in numbers):
+        raise BadInput(f"{where}.{field}: {sizes} are not all numbers.", "Give numbers.")
+    if len(set(numbers)) < FEWEST_SIZES or numbers != sorted(numbers):
+        raise BadInput(
+            f"{where}.{field}: {sizes} are not {FEWEST_SIZES} growing sizes.",
+            "Growth can't be told from fewer; write them in rising order.",
+        )
+    return str(field), tuple(numbers)
+
+
+def _expectation(content: Any, where: str) -> Expectation:
+    values = _mapping(content, where)
+    named = [key for key in values if key in _KINDS]
+    if len(named) != 1:
+        wrong = next((str(key) for key in values if key not in _KINDS), "")
+        raise BadInput(
+            f"{where}: names {len(named) or 'no'} comparison{'s' * (len(named) != 1)}.",
+            f"One of these must be its first key. {nearest(wrong, _KINDS)}",
+        )
+    kind = _KINDS[named[0]]
+    defaults: dict[str, Any] = {
+        field.name: None for field in fields(kind) if field.name not in (named[0], "shape")
+    }
+    expectation = typed(kind, {**defaults, **values}, where)
+    if not isinstance(expectation, Ends):
+        _check_metric(getattr(expectation, named[0]), f"{where}.{named[0]}")
+    if isinstance(expectation, Ratio) and expectation.to is not None:
+        _check_metric(expectation.to, f"{where}.to")
+    if isinstance(expectation, Bounded):
+        if expectation.at_least is None and expectation.at_most is None:
+            raise BadInput(f"{where}: has no threshold.", "Write at_least: or at_most:, or both.")
+        if expectation.because is None:
+            raise BadInput(f"{where}: does not say why.", "Write because: why this threshold.")
+    return expectation
+
+
+def _check_metric(name: str, where: str) -> None:
+    phase, _, figure = name.rpartition(".")
+    if not phase and name not in METRICS:
+        raise BadInput(f"{where}: {name!r} is no metric.", nearest(name, METRICS))
+    if phase and phase not in set(Phase):
+        raise BadInput(f"{where}: {phase!r} is no phase.", nearest(phase, list(Phase)))
+    if phase and figure not in _FIGURES:
+        raise BadInput(f"{where}: {figure!r} is no phase's figure.", nearest(figure, _FIGURES))
+
+
+def _kinds_of(expectation: Expectation) -> Iterable[str]:
+    if isinstance(expectation, Ends):
+        return ["memory"]  # as good as any to see how a cell ends, and quickly over
+    names = [metric_of(expectation)]
+    if isinstance(expectation, Ratio) and expectation.to is not None:
+        names.append(expectation.to)
+    kinds = [
+        _FIGURES[name.rpartition(".")[2]] if "." in name else METRICS[name].source for name in names
+    ]
+    return ["memory" if kind == "either" else kind for kind in kinds]
+
+
+def metric_of(expectation: Growth | Bounded) -> str:
+    return str(getattr(expectation, fields(expectation)[0].name))
+
+
+def _mapping(content: Any, where: str) -> dict[str, Any]:
+    if not isinstance(content, Mapping):
+        said = "is missing" if content is None else f"{content!r} is no mapping"
+        raise BadInput(f"{where}: {said}.", "Write key: value pairs; see conf/claim/ for examples.")
+    return {str(key): value for key, value in content.items()}
+
+
+def _words(content: Any, where: str) -> dict[str, Any]:
+    words = _mapping(content, where)
+    for key, value in words.items():
+        if not isinstance(value, str | int | float | bool):
+            raise BadInput(f"{where}.{key}: {value!r} is no plain value.", "Give text or a number.")
+    return words
+
+
+def _list(content: Any, where: str, empty: bool = False) -> list[Any]:
+    if not isinstance(content, list) or not (content or empty):
+        said = "is missing" if content is None else f"{content!r} is no list of anything"
+        raise BadInput(f"{where}: {said}.", "Write a YAML list; see conf/claim/ for examples.")
+    return content
+
+
+def _only(values: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    for key in values:
+        if key not in known:
+            raise BadInput(f"{where}.{key}: there is no such field.", nearest(key, known))
+
+
+# Judging.
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A metric of one cell, with its interval where it has one; or why there is none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One expectation at one size (growth: at all of them)."""
+
+    covers: tuple[int, ...]
+    """Which of the case's sizes it speaks of."""
+    holds: bool | None
+    measured: float | None = None
+    interval: tuple[float, float] | None = None
+    why: str = ""
+    """Why it is unknown; or how the cell ended."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """An expectation with everything that was read for it."""
+
+    expectation: Expectation
+    readings: tuple[Reading, ...]
+    against: tuple[Reading, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def holds(self) -> bool | None:
+        return _all(finding.holds for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class JudgedCase:
+    case: Case
+    tested: tuple[Tested, ...]
+
+    @property
+    def holds_at(self) -> dict[int, bool | None]:
+        """By number of the size: whether all that is expected there holds."""
+        found: dict[int, list[bool | None]] = {}
+        for tested in self.tested:
+            for finding in tested.findings:
+                for number in finding.covers:
+                    found.setdefault(number, []).append(finding.holds)
+        return {number: _all(found[number]) for number in sorted(found)}
+
+    @property
+    def whole(self) -> bool:
+        """Holds at every size."""
+        return set(self.holds_at.values()) == {True}
+
+    @property
+    def split(self) -> bool:
+        """Holds at some sizes and not at others."""
+        return {True, False} <= set(self.holds_at.values())
+
+    @property
+    def unknown(self) -> list[str]:
+        return [
+            finding.why
+            for tested in self.tested
+            for finding in tested.findings
+            if finding.holds is None
+        ]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    claim: Claim
+    verdict: Verdict
+    cases: tuple[JudgedCase, ...]
+
+    @property
+    def advice(self) -> str:
+        return self.claim.advice.get(self.verdict, "")
+
+
+def judge(claim: Claim, lookup: Lookup) -> Judgement:
+    """The verdict, from the records of the claim's cells alone."""
+    cases = tuple(_judged(case, lookup) for case in claim.cases)
+    return Judgement(claim, verdict_of([case.holds_at.values() for case in cases]), cases)
+
+
+def verdict_of(cases: Sequence[Iterable[bool | None]]) -> Verdict:
+    """From whether each case holds at each of its sizes; None is unknown."""
+    seen = {holds for case in cases for holds in case}
+    if {True, False} <= seen:
+        return Verdict.DEPENDS  # whatever is unknown can't take that back
+    if None in seen or not seen:
+        return Verdict.INCONCLUSIVE
+    return Verdict.SUPPORTED if True in seen else Verdict.REFUTED
+
+
+def _all(holds: Iterable[bool | None]) -> bool | None:
+    seen = set(holds)
+    return False if False in seen else None if None in seen else True
+
+
+def _judged(case: Case, lookup: Lookup) -> JudgedCase:
+    run = [lookup(words) for words in case.at(case.run)]
+    against = [lookup(words) for words in case.at(case.against)] if case.against else run
+    return JudgedCase(case, tuple(_test(each, case, run, against) for each in case.expect))
+
+
+def _test(
+    expectation: Expectation, case: Case, run: Sequence[Record], against: Sequence[Record]
+) -> Tested:
+    if isinstance(expectation, Ends):
+        endings = tuple(_ending(expectation, record, n) for n, record in enumerate(run))
+        return Tested(expectation, (), (), endings)
+    metric = metric_of(expectation)
+    readings = [read(record, metric) for record in run]
+    others: list[Reading] = []
+    if isinstance(expectation, Growth):
+        findings = [_growth(expectation, case.sizes, readings)]
+    elif isinstance(expectation, Slope):
+        units = [unit_of(expectation.unit, record.spec) for record in run]
+        findings = list(_slopes(expectation, case.sizes, readings, units))
+    elif isinstance(expectation, Value):
+        units = [unit_of(expectation.unit, record.spec) for record in run]
+        findings = [
+            _within(expectation, (n,), _scaled(reading, unit))
+            for n, (reading, unit) in enumerate(zip(readings, units, strict=True))
+        ]
+    else:
+        others = [read(record, expectation.to or metric) for record in against]
+        findings = [
+            _within(expectation, (n,), _quotient(expectation, *pair, records))
+            for n, (*pair, records) in enumerate(
+                zip(readings, others, zip(run, against, strict=True), strict=True)
+            )
+        ]
+    return Tested(expectation, tuple(readings), tuple(others), tuple(findings))
+
+
+def read(record: Record, metric: str) -> Reading:
+    """What a cell says on a metric, or on a phase's figure."""
+    if not record.outcome.completed:
+        return Reading(None, why=f"the cell ended {_ended(record)}")
+    phase, _, figure = metric.rpartition(".")
+    if phase:
+        values = [
+            value
+            for trial in record.trials
+            if trial.outcome.completed and trial.kind == _FIGURES[figure]
+            if (value := trial.phases.get(phase, {}).get(figure)) is not None
+        ]
+        if not values:
+            return Reading(None, why=f"no {_FIGURES[figure]} trial told {metric}")
+        # As for a record's metrics: memory is a maximum, what comes from timing trials a median.
+        value = max(values) if _FIGURES[figure] == "memory" else statistics.median(values)
+        return Reading(value, value, value)
+    value_or_none = record.metrics.get(metric)
+    if value_or_none is None:
+        why = record.unavailable.get(metric, "does not apply")
+        return Reading(None, why=f"{METRICS[metric].label}: {why}")
+    if METRICS[metric].source == "timing":
+        return Reading(value_or_none, *record.intervals.get(metric, (None, None)))
+    return Reading(value_or_none, value_or_none, value_or_none)
+
+
+def _ended(record: Record) -> str:
+    reason = (record.outcome.reason or "").strip().splitlines()
+    return f"{comparison.ended(record)}{f': {reason[0]}' if reason else ''}"
+
+
+def unit_of(unit: str | None, spec: Mapping[str, Any]) -> float:
+    """A product of fields and numbers, as in `4 * batch_size * scenario.size`, in a cell."""
+    product = 1.0
+    known = selection.fields(spec)
+    for word in (unit or "1").split("*"):
+        name = word.strip()
+        number = known.get(name, name)
+        if name not in known and re.fullmatch(r"\d+(\.\d+)?", name):
+            number = float(name)
+        if isinstance(number, bool) or not isinstance(number, int | float) or number <= 0:
+            numbers = [key for key, value in known.items() if type(value) in (int, float)]
+            raise BadInput(f"unit: {name!r} is no number and no field.", nearest(name, numbers))
+        product *= number
+    return product
+
+
+def _scaled(reading: Reading, unit: float) -> Reading:
+    if reading.value is None:
+        return reading
+    low, high = (None if end is None else end / unit for end in (reading.low, reading.high))
+    return Reading(reading.value / unit, low, high)
+
+
+def _quotient(
+    ratio: Ratio, one: Reading, other: Reading, records: tuple[Record, Record]
+) -> Reading:
+    for reading in (one, other):
+        if reading.value is None:
+            return reading
+    assert one.value is not None
+    assert other.value is not None
+    if ratio.to is None and ratio.ratio in METRICS and METRICS[ratio.ratio].is_time:
+        pair = selection.Pair(records[1], records[0], "against", "run")
+        (row, *_) = comparison.compare([pair], [ratio.ratio]).rows
+        if row.ratio is None or row.interval is None:
+            return Reading(None, why=row.reason or "one process can't tell")
+        return Reading(row.ratio, *row.interval)
+    value = _over(one.value, other.value)
+    if None in (one.low, one.high, other.low, other.high):
+        return Reading(value)
+    assert one.low is not None
+    assert one.high is not None
+    assert other.low is not None
+    assert other.high is not None
+    # Bytes are not below 0; where an interval is, there is just no telling how small they are.
+    return Reading(
+        value,
+        _over(max(0.0, one.low), max(0.0, other.high)),
+        _over(max(0.0, one.high), max(0.0, other.low)),
+    )
+
+
+def _over(one: float, other: float) -> float:
+    """Nothing over nothing is the same."""
+    if one == other:
+        return 1.0
+    return one / other if other else math.inf
+
+
+def _within(expectation: Bounded, covers: tuple[int, ...], reading: Reading) -> Finding:
+    """Whether the whole interval lies within the thresholds, or all of it outside."""
+    if reading.value is None:
+        return Finding(covers, None, why=reading.why)
+    if reading.low is None or reading.high is None:
+        why = "from one process there is no telling how far it can be trusted"
+        return Finding(covers, None, reading.value, why=why)
+    least = -math.inf if expectation.at_least is None else expectation.at_least
+    most = math.inf if expectation.at_most is None else expectation.at_most
+    interval = (reading.low, reading.high)
+    if least <= reading.low and reading.high <= most:
+        return Finding(covers, True, reading.value, interval)
+    if reading.high < least or reading.low > most:
+        return Finding(covers, False, reading.value, interval)
+    why = f"from {reading.low:.3g} to {reading.high:.3g}, it may lie on either side of the threshold"
+    return Finding(covers, None, reading.value, interval, why)
+
+
+def _slopes(
+    slope: Slope, sizes: Sequence[float], readings: Sequence[Reading], units: Sequence[float]
+) -> Iterable[Finding]:
+    """Between neighbouring sizes; each speaks of the larger one."""
+    for n, (before, after) in enumerate(pairwise(readings), start=1):
+        unknown = next((each for each in (before, after) if each.value is None), None)
+        if unknown is not None:
+            yield _within(slope, (n,), unknown)
+            continue
+        step = (sizes[n] - sizes[n - 1]) * units[n - 1]
+        assert before.value is not None
+        assert after.value is not None
+        low = high = None
+        if None not in (before.low, before.high, after.low, after.high):
+            low = (typing.cast(float, after.low) - typing.cast(float, before.high)) / step
+            high = (typing.cast(float, after.high) - typing.cast(float, before.low)) / step
+        yield _within(slope, (n,), Reading((after.value - before.value) / step, low, high))
+
+
+def _growth(growth: Growth, sizes: Sequence[float], readings: Sequence[Reading]) -> Finding:
+    covers = tuple(range(len(sizes)))
+    values = [reading.value for reading in readings if reading.value is not None]
+    if len(values) < len(readings):
+        why = next(reading.why for reading in readings if reading.value is None)
+        return Finding(covers, None, why=why)
+    return Finding(covers, follows(growth.shape, sizes, values), why=shape_of(sizes, values))
+
+
+def follows(shape: Shape, sizes: Sequence[float], values: Sequence[float]) -> bool:
+    """Whether values at rising sizes have this shape."""
+    rises = all(later - earlier > _slack(earlier) for earlier, later in pairwise(values))
+    if shape == "flat":
+        return max(values) - min(values) <= _slack(min(values))
+    if shape == "grows" or not rises:
+        return shape == "grows" and rises
+    if shape == "exponential":
+        # Each unit of the size multiplies it by as much as those before, or more.
+        if min(values) <= 0:
+            return False
+        rates = _slopes_of(sizes, [math.log(value) for value in values])
+        return all(later >= (1 - _STEADY) * earlier for earlier, later in pairwise(rates))
+    power = 1 if shape == "linear" else 2
+    slopes = _slopes_of([size**power for size in sizes], values)
+    return max(slopes) - min(slopes) <= _STEADY * max(slopes)
+
+
+def shape_of(sizes: Sequence[float], values: Sequence[float]) -> str:
+    """Which of the shapes it has, in a word."""
+    shapes: tuple[Shape, ...] = ("flat", "linear", "quadratic", "exponential", "grows")
+    return next((shape for shape in shapes if follows(shape, sizes, values)), "none of the shapes")
+
+
+def _slack(value: float) -> float:
+    return max(_SAME_SHARE * abs(value), _SAME_BYTES if abs(value) >= 10 * _SAME_BYTES else 0.0)
+
+
+def _slopes_of(sizes: Sequence[float], values: Sequence[float]) -> list[float]:
+    return [
+        (later - earlier) / (size - before)
+        for (before, size), (earlier, later) in zip(
+            pairwise(sizes), pairwise(values), strict=True
+        )
+    ]
+
+
+def _ending(expected: Ends, record: Record, number: int) -> Finding:
+    outcome = record.outcome
+    told = _ended(record) if not outcome.completed else "completed"
+    if outcome.status in (Status.INTERRUPTED, Status.UNSUPPORTED):
+        return Finding((number,), None, why=told)
+    as_expected = outcome.status == expected.outcome
+    said = expected.says is None or expected.says.lower() in (outcome.reason or "").lower()
+    return Finding((number,), as_expected and said, why=told)
+
+
+# In words, for the terminal and the page.
+
+
+def rule(expectation: Expectation) -> str:
+    """What is expected, in a sentence's worth of words."""
+    if isinstance(expectation, Ends):
+        says = f", saying {expectation.says!r}" if expectation.says else ""
+        return f"ends {expectation.outcome.replace('_', ' ')}{says}"
+    name = label(metric_of(expectation))
+    if isinstance(expectation, Growth):
+        return f"{name} is {expectation.shape}" if expectation.shape == "flat" else (
+            f"{name} grows" if expectation.shape == "grows" else f"{name} grows {_ADVERB[expectation.shape]}"
+        )
+    unit = getattr(expectation, "unit", None)
+    in_units = f" in units of {_pretty(unit)}" if unit else ""
+    if isinstance(expectation, Slope):
+        what = f"what each unit of the size adds to {name}{in_units}"
+    elif isinstance(expectation, Value):
+        what = f"{name}{in_units}"
+    elif expectation.to:
+        what = f"{name} over {label(expectation.to)}"
+    else:
+        what = f"{name} over that of the other"
+    low, high = expectation.at_least, expectation.at_most
+    if low == high:
+        return f"{what} is {low:g}"
+    bounds = [f"at least {low:g}"] if low is not None else []
+    bounds += [f"at most {high:g}"] if high is not None else []
+    return f"{what} is {' and '.join(bounds)}"
+
+
+_ADVERB = {"linear": "linearly", "quadratic": "quadratically", "exponential": "exponentially"}
+
+
+def _pretty(unit: str) -> str:
+    return " · ".join(selection.short(word.strip()) for word in unit.split("*"))
+
+
+def label(metric: str) -> str:
+    if metric in METRICS:
+        return METRICS[metric].label
+    phase, _, figure = metric.rpartition(".")
+    what = figure.replace("tensor_", "").replace("_bytes", "").replace("_", " ")
+    return f"{what} {'after' if 'live' in figure else 'in'} {phase.replace('_', ' ')}"
+
+
+def shown(metric: str, value: float | None) -> str:
+    """A value with its unit."""
+    if metric in METRICS or value is None:
+        return readable(metric, value) if value is not None else "unknown"
+    if metric.endswith("seconds"):
+        return readable_seconds(value)
+    return readable_bytes(value) if metric.endswith("bytes") else f"{value:,.0f}"
+
+
+def number(value: float | None) -> str:
+    if value is None:
+        return "?"
+    if math.isinf(value):
+        return "∞"
+    size = abs(value)
+    if size and size < 0.01:
+        return f"{value:.1g}"
+    return f"{value:.0f}" if size >= 99.5 else f"{value:.3g}"
+
+
+def figures(judged: JudgedCase) -> str:
+    """The figures of a case that decide: of its first expectation, or of one that fails."""
+    tested = next((each for each in judged.tested if each.holds is False), judged.tested[0])
+    return figures_of(tested, judged.case)
+
+
+def figures_of(tested: Tested, case: Case) -> str:
+    """The metric and its value at each size, and what was made of them."""
+    expectation = tested.expectation
+    if isinstance(expectation, Ends):
+        texts = list(dict.fromkeys(finding.why for finding in tested.findings))
+        cut = [text if len(text) <= 100 else f"{text[:97]}..." for text in texts]
+        return "; ".join(cut) + _at_sizes(case)
+    metric = metric_of(expectation)
+    values = [shown(metric, reading.value) for reading in tested.readings]
+    made = [number(finding.measured) for finding in tested.findings]
+    unknown = next((finding.why for finding in tested.findings if finding.measured is None), "")
+    text = f"{label(metric)} {', '.join(values)}"
+    if isinstance(expectation, Ratio):
+        others = [shown(expectation.to or metric, reading.value) for reading in tested.against]
+        pairs = zip(made, values, others, strict=True)
+        text = f"{label(metric)} " + ", ".join(f"x{x} ({a} : {b})" for x, a, b in pairs)
+    text += _at_sizes(case)
+    if isinstance(expectation, Slope) and any(reading.value for reading in tested.readings):
+        unit = f" · {_pretty(expectation.unit)}" if expectation.unit else ""
+        text += f": {', '.join(made)}{unit} each"
+    elif isinstance(expectation, Value) and expectation.unit:
+        text += f": {', '.join(made)} · {_pretty(expectation.unit)}"
+    elif isinstance(expectation, Growth) and not unknown.startswith(tuple("?")):
+        text += f": {tested.findings[0].why}"
+    if unknown and not isinstance(expectation, Growth):
+        text += f" ({unknown})"
+    return text
+
+
+def _at_sizes(case: Case) -> str:
+    if case.field is None:
+        return ""
+    return f" at {selection.short(case.field)} {', '.join(f'{size:g}' for size in case.sizes)}"
+
+
+def decisive(judgement: Judgement) -> str:
+    """One line: what decided, with its figures."""
+    cases = judgement.cases
+    if judgement.verdict is Verdict.DEPENDS:
+        return condition(judgement)
+    if judgement.verdict is Verdict.INCONCLUSIVE:
+        case = next(case for case in cases if case.unknown)
+        return f"{case.case.when}: {case.unknown[0]}"
+    return f"{cases[0].case.when}: {figures(cases[0])}"
+
+
+def condition(judgement: Judgement) -> str:
+    """Under which conditions a claim that depends holds and fails, each with its figures."""
+    whole = [case for case in judgement.cases if case.whole]
+    failing = [case for case in judgement.cases if set(case.holds_at.values()) == {False}]
+    parts = []
+    if whole:
+        parts.append(f"holds {_whens(whole)} ({figures(whole[0])})")
+    if failing:
+        parts.append(f"fails {_whens(failing)} ({figures(failing[0])})")
+    if not (whole and failing):
+        for case in judgement.cases:
+            if case.split:
+                parts.append(f"{case.case.when}, {_by_size(case)} ({figures(case)})")
+    return "; ".join(parts)
+
+
+def _whens(cases: Sequence[JudgedCase]) -> str:
+    return ", ".join(case.case.when for case in cases)
+
+
+def _by_size(judged: JudgedCase) -> str:
+    """`holds at size 10, fails at 100, 1000`."""
+    field = selection.short(judged.case.field or "size")
+    parts = []
+    for word, outcome in (("holds", True), ("fails", False), ("is unclear", None)):
+        sizes = [
+            f"{judged.case.sizes[n]:g}" for n, holds in judged.holds_at.items() if holds is outcome
+        ]
+        if sizes:
+            parts.append(f"{word} at {field} {', '.join(sizes)}")
+    return ", ".join(parts)
+
+
+def holding(judged: JudgedCase) -> str:
+    """Whether a case holds, in a few words."""
+    found = set(judged.holds_at.values())
+    if len(found) > 1:
+        return _by_size(judged)
+    return {True: "holds", False: "fails", None: "is unclear"}[found.pop()]
+
+
+# As JSON.
+
+
+def to_json(judgement: Judgement, cell_of: Callable[[Words], str]) -> dict[str, Any]:
+    """As `claims --json` prints it. `cell_of` says where a cell's record is."""
+    evidence: dict[str, Any] = {
+        "decisive": decisive(judgement),
+        "condition": condition(judgement) if judgement.verdict is Verdict.DEPENDS else None,
+        "advice": judgement.advice or None,
+        "cases": [_case_to_json(case, cell_of) for case in judgement.cases],
+    }
+    claim = judgement.claim
+    return {
+        "id": claim.id,
+        "claim": claim.claim,
+        "source": claim.document,
+        "verdict": str(judgement.verdict),
+        "contradicts": list(claim.contradicts),
+        "evidence": evidence,
+    }
+
+
+def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], str]) -> dict[str, Any]:
+    case = judged.case
+    return {
+        "when": case.when,
+        "run": dict(case.run),
+        "against": dict(case.against) if case.against else None,
+        "sizes": {case.field: list(case.sizes)} if case.field else None,
+        "holds": [judged.holds_at.get(n) for n in range(max(1, len(case.sizes)))],
+        "cells": [cell_of(words) for words in case.cells],
+        "expectations": [
+            {
+                "rule": rule(tested.expectation),
+                "because": tested.expectation.because,
+                "metric": None
+                if isinstance(tested.expectation, Ends)
+                else metric_of(tested.expectation),
+                "values": [reading.value for reading in tested.readings],
+                "against": [reading.value for reading in tested.against],
+                "measured": [_finite(finding.measured) for finding in tested.findings],
+                "intervals": [
+                    [_finite(end) for end in finding.interval] if finding.interval else None
+                    for finding in tested.findings
+                ],
+                "holds": [finding.holds for finding in tested.findings],
+                "notes": [finding.why for finding in tested.findings],
+            }
+            for tested in judged.tested
+        ],
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity: something over nothing is null, with both values beside it."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,84 @@
+"""Records -> what people look at: a page that can be mailed, pictures, files for other tools.
+
+    write(folder)      report.html of a run or a sweep: one file that loads nothing
+    views(folder)      the allocations of a run for other tools: timeline.json (Perfetto, Chrome),
+                       allocations.folded (flame graphs), allocations.csv
+    pictures(folder)   PNGs of a run, for the tracking store; takes half a second for matplotlib
+
+Each can be made again from the records at any time; none measures. A file is whole or not there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+from runner import allocation_views, records
+from runner.records import RECORD_FILE
+
+REPORT_FILE = "report.html"
+TIMELINE_FILE = "timeline.json"
+FOLDED_FILE = "allocations.folded"
+TABLE_FILE = "allocations.csv"
+
+
+def write(folder: Path) -> Path:
+    """Write `report.html` of the run or the sweep in `folder`; returns where it is."""
+    if (folder / RECORD_FILE).exists():
+        from runner.report.run_page import run_page
+
+        text = run_page(records.read(folder), folder)
+    else:
+        from runner.report.sweep_page import sweep_page
+
+        text = sweep_page([records.read(each) for each in records.find(folder)], folder)
+    return _keep(folder / REPORT_FILE, text)
+
+
+def views(folder: Path) -> list[Path]:
+    """Write a run's allocations for other tools; nothing where it has none."""
+    allocations = records.read(folder).allocations
+    if not allocations or not allocations["groups"]:
+        return []
+    timeline = json.dumps(allocation_views.chrome_trace(allocations), separators=(",", ":"))
+    return [
+        _keep(folder / TIMELINE_FILE, timeline),
+        _keep(folder / FOLDED_FILE, allocation_views.folded(allocations)),
+        _keep(folder / TABLE_FILE, groups_csv(allocations)),
+    ]
+
+
+def groups_csv(allocations: allocation_views.Allocations) -> str:
+    """What was live at the peak, a row a group, largest first: the bytes sum to the peak."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    split = ("held_bytes", "kept_bytes", "gradient_bytes", "passing_bytes")
+    writer.writerow(["op", "shape", "dtype", "count", "bytes", "share", *split, "scopes"])
+    for group in allocations["groups"]:
+        shape = "" if group["shape"] is None else "x".join(map(str, group["shape"])) or "scalar"
+        scopes = " ".join(scope["scope"] for scope in group.get("scopes", ()) if scope["scope"])
+        parts = [group.get("split", {}).get(name) for name in split]
+        writer.writerow(
+            [
+                *(group["op"], shape, group["dtype"], group["count"], group["bytes"]),
+                *(f"{group['share']:.6f}", *parts, scopes),
+            ]
+        )
+    return text.getvalue()
+
+
+def pictures(folder: Path) -> list[Path]:
+    """Draw a run's peak and its live bytes over time as PNGs; nothing where it has no figures."""
+    from runner.report.drawings import draw
+
+    return draw(records.read(folder), folder)
+
+
+def _keep(path: Path, text: str) -> Path:
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    scratch.write_text(text, encoding="utf-8")
+    scratch.replace(path)
+    return path

@@ -1,0 +1,106 @@
+"""`report`: writes report.html in a run's or a sweep's folder, or prints what a peak is made of."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from runner.errors import BadInput
+
+_EPILOG = """\
+examples:
+  python -m runner report outputs/sweeps/2026-01-31/12-00-00
+      writes report.html there: one file that loads nothing, to be opened or mailed
+  python -m runner report outputs/runs/2026-01-31/12-00-00 --peak
+      prints what was live at the peak, by op, shape and dtype; writes nothing
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors are the runner's: one message, and what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"report: {message}.", "See python -m runner report --help.")
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = _Parser(
+        prog="python -m runner report",
+        description="Writes report.html in a run's or a sweep's folder and prints where. In a "
+        "run's folder also timeline.json (for Perfetto), allocations.folded (for flame graphs), "
+        "allocations.csv.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("path", metavar="PATH", help="a run's or a sweep's folder")
+    parser.add_argument(
+        "--peak", action="store_true", help="print what the peak is made of instead"
+    )
+    parser.add_argument(
+        "--pictures", action="store_true", help="also PNGs of the peak and the timeline of each run"
+    )
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+    options = parser.parse_args(arguments)
+
+    # Imported late, so that --help and a mistyped option are answered at once.
+    from runner import records
+
+    path = Path(options.path)
+    if not path.exists():
+        raise BadInput(f"{path}: there is no such folder.", "Name a run's or a sweep's folder.")
+    folders = records.find(path)
+    folder = path if path.is_dir() else path.parent
+    if options.peak:
+        return _print_peaks(folders, options.json)
+    return _write(folder, folders, options.pictures, options.json)
+
+
+def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool) -> int:
+    from runner import lifecycle, report
+
+    written = [report.write(folder)]
+    if folders == [folder]:
+        written += report.views(folder)
+    if pictures:
+        written += [picture for each in folders for picture in report.pictures(each)]
+    if as_json:
+        print(json.dumps([str(each.resolve()) for each in written], indent=1))
+    else:
+        print("\n".join(lifecycle.relative(each.resolve()) for each in written))
+    return 0
+
+
+def _print_peaks(folders: Sequence[Path], as_json: bool) -> int:
+    """A table a run; in a sweep the largest groups of each cell."""
+    from runner import records
+    from runner.report import peak
+    from runner.report.grid import Grid
+
+    found = [(folder, records.read(folder)) for folder in folders]
+    if as_json:
+        plain: list[dict[str, Any]] = [
+            {
+                "folder": str(folder.resolve()),
+                "cell": record.cell,
+                "allocations": record.allocations,
+            }
+            for folder, record in found
+        ]
+        print(json.dumps(plain, indent=1))
+        return 0
+    grid = Grid([record for _, record in found])
+    most = peak.MOST_GROUPS if len(found) == 1 else 8
+    names = grid.varied or ["scenario", "execution", "batch_size"]
+    for _, record in found:
+        print(f"{grid.label(record, names)}")
+        if record.allocations and record.allocations["groups"]:
+            print(peak.terminal(record.allocations, most))
+        else:
+            why = record.unavailable.get("tensor_peak_bytes", "allocations were not recorded")
+            print(f"unknown: {why}")
+        print()
+    return 0
