@@ -1,1 +1,22 @@
-"""A declarative experiment runner that measures what TensorFlow does with memory."""
+"""A declarative experiment runner that measures what TensorFlow does with memory.
+
+    import runner
+    frame = runner.load("outputs/sweeps/2026-01-31/12-00-00-1a2b")
+
+is the table of a sweep in a notebook, a row a cell; several folders make one table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def load(*paths: str | Path) -> pandas.DataFrame:
+    """The records at or below these folders as a pandas frame: see `runner.tables`."""
+    from runner import tables  # pandas takes half a second, and a child must never see it
+
+    return tables.load(*paths)

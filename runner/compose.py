@@ -1,9 +1,9 @@
 """From the words on the command line to typed, checked, frozen experiments. OmegaConf ends here.
 
 Hydra plans and nothing more: its sweeper takes the words apart into cells, and in the launcher's
-place stands one that composes each cell, notes it and runs nothing. Running them is `sweep`'s. Where
-a launcher that distributes was asked for, `launch` has the same words composed once more, each cell
-in the job that runs it; by then the plan has been checked.
+place stands one that composes each cell, notes it and runs nothing. Running them is `sweep`'s.
+Where a launcher that distributes was asked for, `launch` has the same words composed once more,
+each cell in the job that runs it; by then the plan has been checked.
 
 Hydra's, OmegaConf's and YAML's errors are translated here, all of them, and only here.
 """
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hydra
 import yaml
-from hydra._internal.core_plugins.basic_launcher import BasicLauncher
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -40,7 +40,6 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-import hydra
 from runner import places
 from runner.config import Count, Device, Experiment, Measure, NonNegative, Tracking, typed
 from runner.errors import BadInput, RunnerError, nearest
@@ -177,11 +176,11 @@ def _noting_launcher() -> Iterator[set[str | None]]:
         self: Plugins, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> Launcher:
         try:
-            theirs = original(self, hydra_context, task_function, config)
+            original(self, hydra_context, task_function, config)
         except (ImportError, RuntimeError) as error:
             raise BadInput(f"hydra.launcher: {_first_line(error)}", _INSTALL_LAUNCHER) from error
-        name = config.hydra.runtime.choices.get("hydra/launcher")
-        seen.add(None if isinstance(theirs, BasicLauncher) else str(name))
+        name = str(config.hydra.runtime.choices.get("hydra/launcher"))
+        seen.add(None if config.hydra.launcher._target_.endswith(".BasicLauncher") else name)
         launcher = _NotingLauncher()
         launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
         return launcher
@@ -227,6 +226,18 @@ def cells(wanted: Sequence[Mapping[str, Any]]) -> list[Planned]:
             words = tuple(f"{key}={_as_word(value)}" for key, value in fields.items())
             found.append(Planned(number, experiment, words, OmegaConf.to_yaml(config)))
     return found
+
+
+def changed(cell: Planned, number: int, fields: Mapping[str, Any]) -> Planned:
+    """A cell with other values in some of its fields, and another place in the plan."""
+    with _translated():
+        config = OmegaConf.create(cell.composed)
+        assert isinstance(config, DictConfig)
+        for key, value in fields.items():
+            _set(config, key, value)
+        experiment = experiment_from(config, cell.experiment.scenario_name)
+        words = tuple(f"{key}={_as_word(value)}" for key, value in fields.items())
+        return Planned(number, experiment, (*cell.overrides, *words), OmegaConf.to_yaml(config))
 
 
 def _set(config: DictConfig, key: str, value: Any) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from runner import nvml
 from runner.config import Device
 from runner.errors import Unavailable
 from runner.measure.allocations import allocator_of
@@ -25,7 +26,16 @@ from runner.measure.allocations import allocator_of
 _PLUMBING = frozenset(
     {
         *("_Arg", "_Retval", "_DeviceArg", "_DeviceRetval", "_EagerConst", "Const", "Placeholder"),
-        *("_Send", "_Recv", "_HostSend", "_HostRecv", "Identity", "IdentityN", "NoOp"),
+        *(
+            "_Send",
+            "_Recv",
+            "_HostSend",
+            "_HostRecv",
+            "Identity",
+            "IdentityN",
+            "NoOp",
+            "SyncDevice",
+        ),
         *("Enter", "Exit", "Merge", "Switch", "_SwitchN", "NextIteration", "LoopCond"),
     }
 )
@@ -58,17 +68,21 @@ class Placed:
 
         return int(tf.config.experimental.get_memory_info(self.name)["peak"])
 
-    def fallback_ops(self) -> dict[str, int] | None:
-        """The types of the ops that were placed on the CPU though a GPU was chosen, and at how
-        many places each; of a memory trial. Functions that TensorFlow does not inline stay unseen.
-        """
+    def findings(self, *, exact: bool) -> dict[str, Any]:
+        """What is known of a GPU once it has been used: its memory that the process has taken and,
+        of a memory trial, the types of the ops that fell back to the CPU and at how many places
+        each did. Bodies of functions that TensorFlow does not inline stay unseen."""
         if not self.on_gpu:
-            return None
-        from tensorflow.python.eager import context
+            return {}
+        taken, reason = nvml.process_bytes()
+        found: dict[str, Any] = {"device_process_bytes": taken, "device_process_reason": reason}
+        if exact:
+            from tensorflow.python.eager import context
 
-        found = Counter(kind for _, kind in self._fallen_in_sessions)
-        found.update(kind for _, kind in _on_the_cpu(context.context().export_run_metadata()))
-        return dict(sorted(found.items()))
+            fallen = Counter(kind for _, kind in self._fallen_in_sessions)
+            fallen.update(kind for _, kind in _on_the_cpu(context.context().export_run_metadata()))
+            found["fallback_ops"] = dict(sorted(fallen.items()))
+        return found
 
 
 def _on_the_cpu(metadata: Any) -> Iterator[tuple[str, str]]:

@@ -16,12 +16,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from runner import places
+from runner import nvml, places
 from runner.config import Experiment
 from runner.errors import Unavailable
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
 _FLAGS = ("TF_", "XLA_", "OMP_", "MKL_", "KMP_", "CUDA_", "KERAS_", "LD_PRELOAD", "MALLOC_")
+_SEEN = (
+    *("device", "devices", "card", "compute_capability"),
+    *("fallback_ops", "device_process_bytes", "device_process_reason"),
+)
+"""What only the children know of the devices."""
 
 
 def check_platform() -> None:
@@ -42,6 +47,7 @@ def describe() -> dict[str, Any]:
         "memory_bytes": _total_memory(),
         "kernel": platform.release(),
         "host": platform.node(),
+        "gpu": nvml.describe(),
         "flags": {name: value for name, value in sorted(os.environ.items())
                   if name.startswith(_FLAGS)},
         "git": _git(places.project()),
@@ -64,13 +70,21 @@ def for_record(
         "cores": machine["cores"],
         "kernel": machine["kernel"],
         "flags": json.dumps(machine["flags"], sort_keys=True),
-        "device": facts.get("device"),
+        "device": _device(machine, facts),
         "allocator": "capped" if device.memory_limit_mb else "default",
         "intra_op_threads": device.intra_op_threads,
         "inter_op_threads": device.inter_op_threads,
     }
-    seen = {name: facts[name] for name in ("device", "devices", "fallback_ops") if name in facts}
+    seen = {name: facts[name] for name in _SEEN if name in facts}
     return {**machine, **seen, "comparable": comparable}, _hash(comparable)
+
+
+def _device(machine: Mapping[str, Any], facts: Mapping[str, Any]) -> str | None:
+    """Which one, and for a card, what it is and who drives it."""
+    parts = [facts.get("device"), facts.get("card")]
+    if facts.get("card") and machine["gpu"]["driver"]:
+        parts.append(f"driver {machine['gpu']['driver']}")
+    return ", ".join(part for part in parts if part) or None
 
 
 def _hash(values: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""A plan under a launcher that distributes: each cell runs its own trials, in the job it was sent as.
+"""A plan under a launcher that distributes: each cell runs its own trials, in a job of its own.
 
 The plan has been checked here before the launcher is asked for anything. A job finds its place in
 the sweep's folder, which it must be able to reach, and leaves there what any run leaves; what came
@@ -82,8 +82,10 @@ def run_cell(config: DictConfig) -> None:
 def _end_children() -> None:
     """Jobs that run as processes of ours end with us; those of a cluster are its own to end."""
     for pid in reversed(list(_descendants(os.getpid()))):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError, FileNotFoundError):
+            # Python's trackers of shared resources tidy up, and then end by themselves.
+            if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
 
 
 def _descendants(pid: int) -> Iterator[int]:

@@ -178,22 +178,25 @@ def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[s
     heads = [selection.short(name) for name in _fields(plan)]
     figures = [_HEADS.get(name, METRICS[name].label) for name in _COLUMNS]
     shown = best[:MOST_ROWS]
-    widths = [max(map(len, column)) for column in zip(heads, *(c.fields for c in best + failed))]
-    measured = [max(map(len, column)) for column in zip(figures, *(c.figures for c in shown))]
+    widths = _widths([heads, *(cell.fields for cell in (*shown, *failed))])
+    measured = _widths([figures, *(cell.figures for cell in shown)])
 
-    def row(fields: Sequence[str], figures: Sequence[str]) -> str:
+    def row(fields: Sequence[str], figures: Sequence[str] = ()) -> str:
         left = [f"{text:<{width}}" for text, width in zip(fields, widths, strict=True)]
-        right = [f"{text:>{width}}" for text, width in zip(figures, measured, strict=True)]
-        return "  ".join([*left, *right]).rstrip()
+        right = [f"{text:>{width}}" for text, width in zip(figures, measured, strict=False)]
+        return "  ".join([*left, *right])
 
     lines = [styled(row(heads, figures), "1", out)]
     lines += [row(cell.fields, cell.figures) for cell in shown]
     if len(best) > len(shown):
         lines.append(f"... and {len(best) - len(shown)} more that completed: see the table's file")
     for cell in failed:
-        left = "  ".join(f"{text:<{width}}" for text, width in zip(cell.fields, widths, strict=True))
-        lines.append(f"{left}  {styled(_first_line(_ended(cell.outcome)), '31', out)}")
+        lines.append(f"{row(cell.fields)}  {styled(_first_line(_ended(cell.outcome)), '31', out)}")
     return lines
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, texts)) for texts in zip(*rows, strict=True)]
 
 
 _HEADS = {"tensor_peak_bytes": "tensor peak"}

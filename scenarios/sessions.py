@@ -116,7 +116,7 @@ class VariableScope:
     session that is not closed keep its variables?
     """
 
-    executions: ClassVar[Executions] = ("session", "eager")
+    executions: ClassVar[Executions] = ("eager", "session")
 
     size: Count
     scopes: Count

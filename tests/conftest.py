@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from runner.isolation.server import Server
 from runner.isolation.worker import Assignment
 from runner.records import Record, Trial
 from runner.scenario import Scenario
+
+if TYPE_CHECKING:
+    from selenium import webdriver
 
 MeasureWords = Callable[..., Record]
 RunScenario = Callable[..., Trial]
@@ -77,6 +81,34 @@ def _recorded(server: Server, planned: Planned, folder: Path, wanted: Mapping[st
         timeout = run.experiment.measure.timeout_seconds
         lifecycle.add_trial(run, server.run(assignment, timeout))
     return lifecycle.close_run(run, environment.describe())
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    """Headless Chromium. Where it is not installed its tests are skipped, in CI they fail."""
+    missing = [path for path in ("/usr/bin/chromium", "/usr/bin/chromedriver")
+               if not Path(path).exists()]  # fmt: skip
+    if missing:
+        why = f"{missing[0]} is missing: apt install chromium chromium-driver"
+        if os.environ.get("CI") == "true":
+            pytest.fail(why)
+        pytest.skip(why)
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for flag in (
+        *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
+        *("disable-background-networking", "disable-component-update", "disable-sync"),
+        f"user-data-dir={tmp_path_factory.mktemp('browser')}",
+        "window-size=1900,1100",
+    ):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    yield driver
+    driver.quit()
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from runner import places
-from runner.errors import RunnerError
+from runner.errors import RunnerError, Unavailable
+from runner.records import Status
 from runner.scenario import StartAnew
 
 _USERS, _PYTHON, _SCENARIO = "the user", "Python", "scenarios"
@@ -20,6 +21,9 @@ _LIBRARIES = (_PYTHON, "tensorflow", "keras", "numpy")
 
 _QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
 """A line of the stack that TensorFlow writes into the message of an error in a graph."""
+
+_NO_ROOM = re.compile("RESOURCE_EXHAUSTED|Cannot parse tensor from proto")
+"""In other errors than the one for it: the second is a constant of a graph that found no room."""
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $")
 
@@ -31,7 +35,7 @@ def read(error: BaseException) -> dict[str, Any]:
     traceback.print_exception(error)
     if isinstance(error, SystemExit):
         return {"status": "failed", "reason": f"the code called sys.exit({error.code!r})"}
-    status = "out_of_memory" if _is_out_of_memory(error) else "failed"
+    status = _status(error)
     reason = _said(error)
     if len(reason) > 1500:
         reason = f"{reason[:1500]}..."
@@ -39,12 +43,16 @@ def read(error: BaseException) -> dict[str, Any]:
     return {"status": status, "reason": f"{reason}{f' ({where})' if where else ''}"}
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def _status(error: BaseException) -> Status:
     import tensorflow as tf
 
+    if isinstance(error, Unavailable):
+        return Status.UNSUPPORTED
     if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
-        return True
-    return isinstance(error, tf.errors.OpError) and "RESOURCE_EXHAUSTED" in str(error)
+        return Status.OUT_OF_MEMORY
+    if isinstance(error, tf.errors.OpError) and _NO_ROOM.search(_message(error)):
+        return Status.OUT_OF_MEMORY
+    return Status.FAILED
 
 
 def _said(error: BaseException) -> str:

@@ -12,7 +12,9 @@ import json
 import multiprocessing
 import os
 import select
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,7 +84,10 @@ class Server:
         assignment = replace(assignment, note=self._notes.get(cell))
         ours, theirs = self._context.Pipe(duplex=False)
         output, their_output = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=main, args=(assignment, theirs, their_output))
+        scratch = tempfile.mkdtemp(prefix="runner-trial-")
+        process = self._context.Process(
+            target=main, args=(assignment, theirs, their_output, scratch)
+        )
         try:
             process.start()
         except (EOFError, OSError) as error:
@@ -103,6 +108,7 @@ class Server:
             _end(process, sent=isinstance(result, dict))
             reader.join(timeout=2)  # longer only where a process that the child left holds the pipe
             ours.close()
+            shutil.rmtree(scratch, ignore_errors=True)
         if isinstance(result, dict) and "note" in result:
             self._notes[cell] = result["note"]
             return self._run_once(assignment, timeout_seconds, on_phase)
@@ -165,18 +171,19 @@ def _read(
     timeout_seconds: float,
 ) -> Trial:
     """How the trial ended, from what the child said and how its process ended."""
+    facts: dict[str, Any] = {}
     allocations = None
     if isinstance(result, dict):
         if "status" not in result:
             return Trial(assignment.kind, assignment.index, COMPLETED, **result)
         outcome = Outcome(Status(result["status"]), phase, result["reason"])
-        allocations = result.get("allocations")
+        facts, allocations = result["facts"], result.get("allocations")
     elif isinstance(result, _DeadlinePassed):
         reason = f"passed its deadline of {timeout_seconds:g} s (measure.timeout_seconds)"
         outcome = Outcome(Status.TIMED_OUT, phase, reason)
     else:
         outcome = _ended_without_result(exit_code, phase)
-    return Trial(assignment.kind, assignment.index, outcome, allocations=allocations)
+    return Trial(assignment.kind, assignment.index, outcome, facts=facts, allocations=allocations)
 
 
 def _ended_without_result(exit_code: int | None, phase: str | None) -> Outcome:

@@ -28,8 +28,6 @@ def _load() -> None:
         import tensorflow
         from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-        import runner.isolation.worker
-
         del tensorflow, xplane_pb2
     finally:
         for name in hidden:

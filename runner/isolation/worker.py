@@ -13,9 +13,10 @@ import math
 import os
 import resource
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -23,13 +24,16 @@ from greenlet import greenlet
 
 from runner.config import Experiment
 from runner.errors import RunnerError
-from runner.isolation import failure, lifeline
+from runner.isolation import failure, lifeline, shortage
 from runner.measure import samples
 from runner.measure.phases import Limits, Meter, go_through
-from runner.records import Phase
+from runner.records import Phase, Status
 from runner.scenario import Function
 
 T = TypeVar("T")
+
+_TRACER_MB = 2500
+"""What tracing holds at most, and five times that while it writes its events out."""
 
 CANNOT_SEND = 86
 """Exit code of a child whose trial ended but whose result could not be sent."""
@@ -79,17 +83,19 @@ class _Announcing:
         self._meter.end(phase, step)
 
 
-def main(assignment: Assignment, pipe: Connection, output: Connection) -> None:
+def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: str) -> None:
     """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result."""
     os.setsid()  # the terminal's Ctrl-C is the parent's affair; and the whole group can be ended
     lifeline.die_with_parent()
     for descriptor in (1, 2):
         os.dup2(output.fileno(), descriptor)
     output.close()
+    tempfile.tempdir = os.environ["TMPDIR"] = scratch  # the parent removes it, whatever happens
+    facts: dict[str, Any] = {}
     try:
-        result = _trial(assignment, pipe)
+        result = _trial(assignment, pipe, facts)
     except BaseException as error:
-        result = failure.read(error)
+        result = _told(error, assignment.experiment, facts)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -104,23 +110,56 @@ def _say(pipe: Connection, **message: Any) -> None:
     pipe.send_bytes(json.dumps(message, allow_nan=False).encode())
 
 
-def _trial(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
+def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """The trial's result; `facts` takes what is known of it however it ends."""
     from runner.isolation import warm
 
     if warm.problem:
         raise RunnerError(f"TensorFlow could not be loaded.\n{warm.problem}")
-    _limit_host(assignment.experiment.measure.host_limit_mb)
-    trial = _time if assignment.kind == "timing" else _trace
-    return trial(assignment, pipe)
+    _limit_host(assignment)
+    trial = {"timing": _time, "memory": _trace, "look": _look}[assignment.kind]
+    return trial(assignment, pipe, facts)
 
 
-def _limit_host(limit_mb: int | None) -> None:
+def _limit_host(assignment: Assignment) -> None:
+    """The limit is the user's code's: a memory trial gets what its tracer may take on top."""
+    limit_mb = assignment.experiment.measure.host_limit_mb
     if limit_mb is None:
         return
+    if assignment.kind == "memory":
+        limit_mb += _TRACER_MB
     with open("/proc/self/status") as status:  # noqa: PTH123
         data = next(line for line in status if line.startswith("VmData:"))
     limit = int(data.split()[1]) * 1024 + limit_mb * 2**20
-    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def _told(
+    error: BaseException,
+    experiment: Experiment,
+    facts: dict[str, Any],
+    live_bytes: int | None = None,
+) -> dict[str, Any]:
+    """What the parent is told of an exception; of memory that ran out, who asked for how much."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))  # telling takes memory, too
+    told = failure.read(error)
+    if told.get("status") == Status.OUT_OF_MEMORY:
+        demand = shortage.read(str(error))
+        device_mb, host_mb = experiment.device.memory_limit_mb, experiment.measure.host_limit_mb
+        on_host = isinstance(error, MemoryError) or device_mb is None
+        sentence = demand.sentence(live_bytes, host_mb if on_host else device_mb)
+        told["reason"] = f"{sentence}\n{told['reason']}"
+        facts["out_of_memory"] = {**asdict(demand), "live_bytes": live_bytes}
+    return {**told, "facts": facts}
+
+
+def _look(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """No trial, but the question whether the device is there."""
+    from runner import devices
+
+    devices.prepare(assignment.experiment.device, exact=False)
+    return {}
 
 
 def _on_a_bare_stack(function: Callable[..., T], *arguments: Any) -> T:
@@ -134,7 +173,7 @@ def _on_a_bare_stack(function: Callable[..., T], *arguments: Any) -> T:
     return result
 
 
-def _time(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
+def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner import devices
     from runner.execution import Execution
@@ -144,6 +183,7 @@ def _time(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
     measure = experiment.measure
     limits = Limits(measure.warmup_steps, measure.steps, measure.min_steps, measure.max_seconds)
     placed = devices.prepare(experiment.device, exact=False)
+    facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
     meter = TimingMeter(HostMemory())
@@ -162,13 +202,14 @@ def _time(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
         "facts": {
             "warmup_steps": measure.warmup_steps,
             "unavailable": {"host_peak_bytes": problem} if problem else {},
-            **placed.facts,
+            **facts,
+            **placed.findings(exact=False),
             **execution.facts(steps - measure.warmup_steps),
         },
     }
 
 
-def _trace(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
+def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
     """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
     from runner import devices
     from runner.execution import Execution
@@ -177,6 +218,7 @@ def _trace(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
 
     experiment = assignment.experiment
     placed = devices.prepare(experiment.device, exact=True)
+    facts.update(placed.facts)
     execution = Execution(experiment.execution)
     tracing = AllocationTracing(placed.allocator)
     steps = experiment.measure.memory_steps
@@ -191,12 +233,15 @@ def _trace(assignment: Assignment, pipe: Connection) -> dict[str, Any]:
             execution.observe,
         )
     except BaseException as error:
-        told = failure.read(error)
+        live = found = None
         with contextlib.suppress(Exception):  # what was live then says why; but the error is first
-            told["allocations"] = samples.allocations(tracing.finish())
-        return told
+            found = tracing.finish()
+            live = samples.most_live_at_last(found)
+            facts.update(placed.findings(exact=True))
+        told = _told(error, experiment, facts, live)
+        return {**told, "allocations": samples.allocations(found) if found else None}
     peak = placed.allocator_peak_bytes()
-    facts = {**placed.facts, **execution.facts(steps), "allocator_peak_bytes": peak}
+    facts |= {**placed.findings(exact=True), **execution.facts(steps), "allocator_peak_bytes": peak}
     return samples.of_memory_trial(tracing.finish(), facts)
 
 

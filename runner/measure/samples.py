@@ -56,6 +56,14 @@ def allocations(found: Allocations | NoAllocations) -> dict[str, Any] | None:
     return kept
 
 
+def most_live_at_last(found: Allocations | NoAllocations) -> int | None:
+    """In the last phase or step that there was: of a trial that ran out of memory, what was live
+    when it did."""
+    if isinstance(found, NoAllocations) or not found.stretches:
+        return None
+    return found.stretches[-1].peak_bytes
+
+
 def _phase(stretch: Stretch) -> dict[str, float | None]:
     return {
         "tensor_begin_bytes": stretch.live_begin_bytes,

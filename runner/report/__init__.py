@@ -14,15 +14,18 @@ import csv
 import io
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from runner import allocation_views, records
-from runner.records import RECORD_FILE
+from runner.records import RECORD_FILE, Record
 
 REPORT_FILE = "report.html"
 TIMELINE_FILE = "timeline.json"
 FOLDED_FILE = "allocations.folded"
 TABLE_FILE = "allocations.csv"
+
+_CURVES = ("curve", "peak_curve", "marks")
 
 
 def write(folder: Path) -> Path:
@@ -34,21 +37,35 @@ def write(folder: Path) -> Path:
     else:
         from runner.report.sweep_page import sweep_page
 
-        text = sweep_page([records.read(each) for each in records.find(folder)], folder)
+        text = sweep_page([_light(records.read(each)) for each in records.find(folder)], folder)
     return _keep(folder / REPORT_FILE, text)
 
 
+def _light(record: Record) -> Record:
+    """Without what a sweep's page does not show, the curves first of all: most of what a thousand
+    records weigh."""
+    kept = record.allocations and {
+        **{key: value for key, value in record.allocations.items() if key not in _CURVES},
+        "groups": [
+            {key: value for key, value in group.items() if key != "scopes"}
+            for group in record.allocations["groups"]
+        ],
+    }
+    return replace(record, allocations=kept)
+
+
 def views(folder: Path) -> list[Path]:
-    """Write a run's allocations for other tools; nothing where it has none."""
+    """Write a run's allocations for other tools, as far as the record has what they show."""
     allocations = records.read(folder).allocations
     if not allocations or not allocations["groups"]:
         return []
-    timeline = json.dumps(allocation_views.chrome_trace(allocations), separators=(",", ":"))
-    return [
-        _keep(folder / TIMELINE_FILE, timeline),
-        _keep(folder / FOLDED_FILE, allocation_views.folded(allocations)),
-        _keep(folder / TABLE_FILE, groups_csv(allocations)),
-    ]
+    written = []
+    if all(name in allocations for name in _CURVES):
+        timeline = json.dumps(allocation_views.chrome_trace(allocations), separators=(",", ":"))
+        written.append(_keep(folder / TIMELINE_FILE, timeline))
+    if all("scopes" in group for group in allocations["groups"]):
+        written.append(_keep(folder / FOLDED_FILE, allocation_views.folded(allocations)))
+    return [*written, _keep(folder / TABLE_FILE, groups_csv(allocations))]
 
 
 def groups_csv(allocations: allocation_views.Allocations) -> str:

@@ -65,7 +65,8 @@ class Grid:
         """`while_loop · batch 32 · graph`."""
         words = self._words[record.cell]
         names = self.varied if names is None else names
-        return " · ".join(said(name, words[name]) for name in names if name in words) or "all"
+        parts = [said(name, words[name]) for name in names if name in words]
+        return " · ".join(parts) or "every cell"
 
     def groups(self) -> list[tuple[str, list[Row]]]:
         """Cells that differ in what was swept first stand together under what they have in common:

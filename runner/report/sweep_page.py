@@ -15,28 +15,22 @@ from runner.errors import BadInput
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Status
 from runner.report import asked, peak
+from runner.report.along import Along
 from runner.report.charts import (
-    SERIES,
-    At,
     Bar,
     Dot,
     Dots,
-    Line,
     Part,
     bars,
     dots,
-    fitting,
     legend,
-    plot,
 )
-from runner.report.grid import Grid, Series
-from runner.report.law import law
+from runner.report.grid import Grid
 from runner.report.markup import Node, page, tag
 from runner.report.tables import (
     Cell,
     Head,
     between,
-    exact_bytes,
     exactly,
     metric_cell,
     metric_head,
@@ -60,18 +54,17 @@ _COLUMNS = (
     "examples_per_second",
     "graph_traces",
 )
-_MOST_SERIES = 24
-"""Lines of a plot."""
 
 
 def sweep_page(records: Sequence[Record], folder: Path) -> str:
     """`records`: of the cells that have one, in their order."""
     grid = Grid(records)
-    title = _title(grid)
+    title = title_of(grid)
     compared = _compare(grid)
+    alongs = [Along(grid, axis) for axis in grid.axes()]
     sections = [
         ("Peak memory by cell", _peaks(grid)),
-        *((f"Peak memory against {axis}", _against(grid, axis)) for axis in grid.axes()),
+        *((f"Peak memory against {each.axis}", each.content()) for each in alongs),
         ("All cells, smallest peak first", _table(grid)),
         ("Time of a steady step", _steps(grid)),
         ("First call against steady step", _first_calls(grid)),
@@ -91,13 +84,13 @@ def sweep_page(records: Sequence[Record], folder: Path) -> str:
     words = asked.command(grid, folder)
     header = tag(
         "header",
-        *(tag("h1", title), _counted(grid, folder), *_sentence(compared, grid)),
+        *(tag("h1", title), _counted(grid, folder), *_sentences(compared, alongs)),
         asked.code(words) if words else None,
     )
     return page(title, header, drawn, tag("footer", f"Sweep in {folder.resolve()}"))
 
 
-def _title(grid: Grid) -> str:
+def title_of(grid: Grid) -> str:
     """What was asked, in a line: `python_loop, while_loop x batch 32, 128`."""
     if not grid.varied:
         return f"{grid.label(grid.records[0], ['scenario', 'execution'])}"
@@ -138,12 +131,11 @@ def _compare(grid: Grid) -> Comparison | None:
         return None
 
 
-def _sentence(compared: Comparison | None, grid: Grid) -> Iterator[Node]:
+def _sentences(compared: Comparison | None, alongs: Sequence[Along]) -> Iterator[Node]:
     if compared:
-        words = comparison.sentence(compared)
-        yield tag("p", f"{words}.", class_="sentence")
-    for axis in grid.axes():
-        if words := _laws(grid, axis):
+        yield tag("p", f"{comparison.sentence(compared)}.", class_="sentence")
+    for each in alongs:
+        if words := each.sentence():
             yield tag("p", words, class_="sentence second")
 
 
@@ -158,10 +150,10 @@ def _peaks(grid: Grid) -> Iterator[Node]:
     ]
     if any(splits):
         yield peak.kinds_legend(splits)
-    yield from _charted(grid, _peak_bar, bars)
+    yield from _charted(grid, peak_bar, bars)
 
 
-def _peak_bar(name: str, record: Record, heading: str) -> Bar:
+def peak_bar(name: str, record: Record, heading: str) -> Bar:
     value = record.metrics.get(_PEAK)
     if value is None:
         return Bar(name, [], "–", _why(record, _PEAK), missing=True, heading=heading)
@@ -177,127 +169,28 @@ def _why(record: Record, metric: str) -> str:
 
 
 _Row = TypeVar("_Row")
+Make = Callable[[str, Record, str], _Row]
+"""Makes a chart's row of a cell's name in its group, the cell, and the group's heading if it is
+the first."""
+
+
+def chart_rows(grid: Grid, make: Make[_Row]) -> list[_Row]:
+    """A row a cell, those that differ in the first field side by side."""
+    return [
+        make(row.name, row.record, "" if number else heading)
+        for heading, group in grid.groups()
+        for number, row in enumerate(group)
+    ]
 
 
 def _charted(
-    grid: Grid,
-    make: Callable[[str, Record, str], _Row],
-    draw: Callable[[Sequence[_Row]], Element],
+    grid: Grid, make: Make[_Row], draw: Callable[[Sequence[_Row]], Element]
 ) -> Iterator[Node]:
-    """A row a cell, those that differ in the first field side by side."""
-    rows = []
-    for heading, group in grid.groups():
-        for number, row in enumerate(group):
-            rows.append(make(row.name, row.record, "" if number else heading))
+    rows = chart_rows(grid, make)
     yield draw(rows[:MOST_ROWS])
     if len(rows) > MOST_ROWS:
         left = len(rows) - MOST_ROWS
         yield tag("p", f"And {left} more cells: the table has them all.", class_="note")
-
-
-def _known(series: Series) -> list[tuple[float, int]]:
-    return [
-        (x, int(record.metrics[_PEAK] or 0))
-        for x, record in series.points
-        if record.metrics.get(_PEAK) is not None
-    ]
-
-
-def _alike(all_series: Sequence[Series]) -> list[Series]:
-    """Lines that lie on each other, to the byte, are one with several names."""
-    found: dict[tuple[tuple[float, float], ...], list[Series]] = {}
-    for series in all_series:
-        known = tuple(_known(series)) if len(_known(series)) == len(series.points) else ()
-        found.setdefault(known or ((0.0, float(len(found))),), []).append(series)
-    return [
-        Series("; ".join(series.name for series in same), same[0].points) for same in found.values()
-    ]
-
-
-def _laws(grid: Grid, axis: str) -> str:
-    """What peak memory does along an axis, over all lines: in as few words as that takes."""
-    short = selection.short(axis)
-    found: dict[str, list[str]] = {}
-    for series in grid.series(axis):
-        known = law(_known(series))
-        if known:
-            found.setdefault(known.words(short), []).append(series.name)
-    if not found:
-        return ""
-    if len(found) == 1:
-        ((words, names),) = found.items()
-        everywhere = f" in all {len(names)} groups of cells" if len(names) > 1 else ""
-        return f"Peak memory is {words}{everywhere}."
-    said = [
-        f"{words} for {names[0] if len(names) == 1 else f'{len(names)} groups of cells'}"
-        for words, names in sorted(found.items(), key=lambda item: -len(item[1]))
-    ]
-    return f"Peak memory against {short}: {'; '.join(said)}."
-
-
-def _against(grid: Grid, axis: str) -> Iterator[Node]:
-    short = selection.short(axis)
-    all_series = _alike(grid.series(axis))
-    drawable = [series for series in all_series if len(_known(series)) > 1][:_MOST_SERIES]
-    points = [point for series in drawable for point in _known(series)]
-    if not points:
-        yield tag("p", "Fewer than two cells of a line have a peak.")
-        return
-    xs = sorted({x for x, _ in points})
-    x_scale = At(fitting(xs, _number), xs, _number)
-    y_scale = fitting([y for _, y in points], readable_bytes)
-    lines = [
-        Line(
-            _known(series),
-            [f"{series.name}: {exact_bytes(y)} at {short} {_number(x)}"
-             for x, y in _known(series)],
-            number,
-            marked=True,
-        )
-        for number, series in enumerate(drawable)
-    ]  # fmt: skip
-    yield plot(
-        lines,
-        x_scale,
-        y_scale,
-        summary=f"Peak tensor memory against {axis}, {len(lines)} lines; the table below has "
-        "the figures.",
-        x_name=axis,
-    )
-    rows = []
-    for number, series in enumerate(all_series):
-        known = _known(series)
-        found = law(known)
-        lost = [
-            f"{comparison.ended(record)} at {_number(x)}"
-            for x, record in series.points
-            if record.metrics.get(_PEAK) is None
-        ]
-        mark = tag("i", class_=f"mark m{number % SERIES}") if series in drawable else None
-        held = found and ("to the byte" if found.exact else "about")
-        rows.append(
-            [
-                Cell(tag("span", mark, series.name, class_="marked")),
-                Cell(found.words(short) if found else "too few sizes to tell"),
-                Cell("" if not found or found.exponent is None else f"{found.exponent:.2f}",
-                     value=found.exponent if found else None, figure=True),
-                Cell(f"{found.formula(short)} ({held})" if found and found.polynomial else ""),
-                Cell(f"{readable_bytes(known[0][1])} to {readable_bytes(known[-1][1])}"
-                     if known else "", figure=True),
-                Cell("; ".join(lost)),
-            ]
-        )  # fmt: skip
-    head = [
-        *(Head("cells"), Head("peak memory is")),
-        Head("exponent", "the slope of log bytes against log size: 0 flat, 1 linear, 2 a square; "
-             "a constant part makes it smaller", figure=True),
-        *(Head("law"), Head("from, to", figure=True), Head("without a peak")),
-    ]  # fmt: skip
-    yield table(head, rows, label=f"laws of peak memory against {axis}")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.6g}"
 
 
 # The table.
@@ -354,10 +247,10 @@ def _steps(grid: Grid) -> Iterator[Node]:
             "The median over processes of each one's median step, with its 95 % interval.",
             class_="note",
         )
-        yield from _charted(grid, _step_row, lambda rows: dots(rows, readable_seconds))
+        yield from _charted(grid, step_row, lambda rows: dots(rows, readable_seconds))
 
 
-def _step_row(name: str, record: Record, heading: str) -> Dots:
+def step_row(name: str, record: Record, heading: str) -> Dots:
     value = record.metrics.get("step_seconds")
     if value is None:
         return Dots(name, [], "–", _why(record, "step_seconds"), missing=True, heading=heading)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import re
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -62,11 +62,17 @@ def main(arguments: Sequence[str]) -> int:
 def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool) -> int:
     from runner import lifecycle, report
 
-    written = [report.write(folder)]
-    if folders == [folder]:
-        written += report.views(folder)
-    if pictures:
-        written += [picture for each in folders for picture in report.pictures(each)]
+    try:
+        written = [report.write(folder)]
+        if folders == [folder]:
+            written += report.views(folder)
+        if pictures:
+            written += [picture for each in folders for picture in report.pictures(each)]
+    except OSError as error:
+        raise BadInput(
+            f"{error.filename}: can't be written ({error.strerror}).",
+            "Copy the folder to where you may write, and name that.",
+        ) from error
     if as_json:
         print(json.dumps([str(each.resolve()) for each in written], indent=1))
     else:

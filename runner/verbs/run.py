@@ -13,6 +13,7 @@ from types import FrameType
 from runner import compose, environment, launch, lifecycle, places, summary, sweep, tracking
 from runner.compose import Plan
 from runner.errors import BadInput, Interrupted
+from runner.isolation import look
 from runner.isolation.server import Server
 from runner.progress import Progress
 from runner.publishing import Publishing
@@ -29,7 +30,9 @@ def main(words: Sequence[str]) -> int:
         folder = _resumed(plan)
     elif not plan.is_sweep:
         folder = lifecycle.new_folder("runs")
-    with _signals():
+    with signals():
+        if not plan.is_sweep:
+            look.require_device(plan.cells[0].experiment)
         return _measure(plan, words, folder, started)
 
 
@@ -41,7 +44,7 @@ def _measure(plan: Plan, words: Sequence[str], folder: Path, started: float) -> 
         tracker = tracking.open_tracking(first.tracking, places.outputs())
         publishing = Publishing(tracker, first.tracking, folder)
         try:
-            if not plan.launcher:
+            if not plan.launcher and any(run.next for run in runs):
                 server.start()  # TensorFlow loads while everything else gets ready
             tracker.prepare(log)
             progress.announce(plan, runs)
@@ -96,7 +99,7 @@ def _resumed(plan: Plan) -> Path:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
+def signals() -> Iterator[None]:
     """The first Ctrl-C or SIGTERM stops the work in order; more of them change nothing."""
 
     def stop(number: int, _: FrameType | None) -> None:

@@ -141,6 +141,10 @@ def words(name: str, execution: str) -> list[str]:
     return [*run, *needed, *small]
 
 
+def docstring(name: str) -> str:
+    return " ".join(str(inspect.getdoc(type(composed(name).scenario))).split())
+
+
 _run_already: dict[tuple[str, str], tuple[Record, Record]] = {}
 
 
@@ -174,9 +178,7 @@ class TestTheFiles:
 
     @scenarios
     def test_the_docstring_says_which_pattern_and_asks_a_question(self, name: str) -> None:
-        text = inspect.getdoc(type(composed(name).scenario))
-        assert text is not None
-        assert "?" in text
+        assert "?" in docstring(name)
 
     @scenarios
     def test_it_is_a_frozen_dataclass_that_imports_no_tensorflow_by_itself(self, name: str) -> None:
@@ -257,16 +259,19 @@ class TestARun:
         self, name: str, execution: str, measure: Measure
     ) -> None:
         one, other = two_runs(measure, name, execution)
+        varies = execution == "graph" and re.search(r"concurren[^.]*allocates", docstring(name))
         for metric in ("allocated_bytes_per_step", "allocations_per_step"):
-            assert one.metrics[metric] is not None
-            assert one.metrics[metric] == other.metrics[metric], metric
+            value = one.metrics[metric]
+            assert value is not None
+            expected = pytest.approx(value, rel=0.25) if varies else value
+            assert other.metrics[metric] == expected, metric
         assert one.cell == other.cell
 
     @in_cells(WORKING)
     def test_has_the_same_peak_unless_its_docstring_names_concurrency(
         self, name: str, execution: str, measure: Measure
     ) -> None:
-        if "concurren" in str(inspect.getdoc(type(composed(name).scenario))):
+        if "concurren" in docstring(name):
             pytest.skip("its docstring names TensorFlow's concurrency")
         one, other = two_runs(measure, name, execution)
         assert one.metrics["tensor_peak_bytes"] == other.metrics["tensor_peak_bytes"]

@@ -26,8 +26,9 @@ def deferred(measure: MeasureWords, holds: str) -> Record:
     return measure("scenario=deferred_allocation", *words)
 
 
-def scopes(measure: MeasureWords, *words: str) -> Record:
-    return measure("scenario=variable_scope", "scenario.size=57", "scenario.scopes=3", *words)
+def scopes(measure: MeasureWords, execution: str, *words: str) -> Record:
+    run = ("scenario=variable_scope", f"execution={execution}")
+    return measure(*run, "scenario.size=57", "scenario.scopes=3", *words)
 
 
 def live_after(record: Record, phase: Phase) -> float | None:
@@ -137,7 +138,7 @@ def test_what_is_fed_lies_off_the_alignment_wherever_it_came_from() -> None:
 
 def test_one_name_in_three_scopes_is_three_variables(measure: MeasureWords) -> None:
     """And one more scalar each, their sums."""
-    record = scopes(measure)
+    record = scopes(measure, "session")
 
     assert live_after(record, Phase.BUILD) == 0
     assert record.metrics["tensor_peak_bytes"] == pytest.approx(3 * VARIABLE, abs=64)
@@ -147,7 +148,7 @@ def test_one_name_in_three_scopes_is_three_variables(measure: MeasureWords) -> N
 def test_a_session_that_is_not_closed_holds_its_variables_until_it_is_dropped(
     measure: MeasureWords,
 ) -> None:
-    record = scopes(measure, "scenario.close_session=false")
+    record = scopes(measure, "session", "scenario.close_session=false")
 
     assert record.metrics["tensor_live_bytes"] == pytest.approx(3 * VARIABLE, abs=64)
     assert record.metrics["tensor_growth_bytes_per_step"] == 0
@@ -155,7 +156,7 @@ def test_a_session_that_is_not_closed_holds_its_variables_until_it_is_dropped(
 
 
 def test_in_eager_mode_get_variable_allocates_at_once(measure: MeasureWords) -> None:
-    record = scopes(measure, "execution=eager")
+    record = scopes(measure, "eager")
 
     assert live_after(record, Phase.BUILD) == 3 * VARIABLE
     assert record.metrics["tensor_step_peak_bytes"] == pytest.approx(0, abs=64)  # the sums

@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -78,22 +77,6 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     yield ui
     ui.process.send_signal(signal.SIGTERM)
     ui.process.communicate()
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for flag in (
-        *("headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run"),
-        *("disable-background-networking", "disable-component-update", "disable-sync"),
-        f"user-data-dir={tmp_path_factory.mktemp('browser')}",
-        "window-size=1900,1100",
-    ):
-        options.add_argument(f"--{flag}")
-    driver = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-    yield driver
-    driver.quit()
 
 
 def text_of(browser: webdriver.Chrome, page: str, *expected: str) -> str:

@@ -1,0 +1,378 @@
+"""`claims`: measures what the documents claim, and prints a verdict for each.
+
+A claim is a file in conf/claim/, or any YAML file of that kind. Its cells are run as a sweep's are,
+each once, however many claims want it, and with only those trials that some claim rests on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from runner import places
+from runner.errors import BadInput, nearest
+
+if TYPE_CHECKING:
+    from runner.claims import Case, Claim, Judgement, Lookup, Words
+    from runner.compose import Plan, Planned
+    from runner.records import Record
+
+CLAIMS_FILE = "claims.json"
+"""Which claims a folder is about, so that `resume` need not be told again."""
+
+VERDICTS_FILE = "verdicts.json"
+PAGE_FILE = "claims.html"
+
+_GROUPS = ("measure", "device", "tracking")
+_FIELDS = ("seed", "resume")
+
+_EPILOG = """\
+examples:
+  python -m runner claims
+      all claims, with measure=quick: some minutes
+  python -m runner claims 000-04 001-12
+      these, with the evidence: cells, figures, the rule that decided
+  python -m runner claims my_claim.yaml
+      your own; conf/claim/ has examples of the form, and a file put there gets a name
+  python -m runner claims resume=latest
+      goes on where the last one stopped; where nothing is missing, judges it anew
+
+Also: measure=standard, device=gpu, seed=1, and fields such as measure.timing_processes=7.
+tracking is none unless said, as the cells would be hundreds of runs; `publish PATH` brings them in.
+Exit codes: 0 all judged, 1 one could not be judged, 2 bad input, 130 interrupted."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Its errors are the runner's: one message, and what to do."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadInput(f"claims: {message}.", "See python -m runner claims --help.")
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = _Parser(
+        prog="python -m runner claims",
+        description="Measures what the documents claim and prints a verdict for each: supported, "
+        "refuted, depends, inconclusive. Writes claims.html.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("word", nargs="*", metavar="ID|PATH|KEY=VALUE", help="all claims by default")
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+    options = parser.parse_args(arguments)
+
+    started = time.monotonic()
+    names = [word for word in options.word if "=" not in word]
+    settings = _settings([word for word in options.word if "=" in word])
+    folder = _resumed(str(settings.pop("resume"))) if settings.get("resume") else None
+    if folder and not names:
+        names = json.loads((folder / CLAIMS_FILE).read_text())["claims"]
+    claims = [_load(path) for path in _paths(names)]
+    work = _compose(claims, settings)
+    return _judge(work, folder, names, options.json, started)
+
+
+# What is asked for.
+
+
+def _settings(words: Sequence[str]) -> dict[str, Any]:
+    """What all cells are run with. What they are is the claims' to say."""
+    import yaml
+
+    settings: dict[str, Any] = {"measure": "quick", "tracking": "none"}
+    for word in words:
+        key, _, value = word.partition("=")
+        if key.partition(".")[0] not in (*_GROUPS, *_FIELDS):
+            raise BadInput(
+                f"{key}: is not to be set here; a claim says what it runs.",
+                nearest(key, (*_GROUPS, *_FIELDS)),
+            )
+        try:
+            settings[key] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise BadInput(f"{word}: can't be read.", "Write KEY=VALUE.") from None
+    return settings
+
+
+def _paths(names: Sequence[str]) -> list[Path]:
+    """A claim's file is named by its id, or by its path."""
+    known = {path.stem: path for path in sorted((places.conf() / "claim").glob("*.yaml"))}
+    if not names:
+        return list(known.values())
+    paths = []
+    for name in dict.fromkeys(names):
+        if name not in known and not Path(name).is_file():
+            raise BadInput(f"{name}: there is no claim of that id, and no such file.",
+                           nearest(name, known))  # fmt: skip
+        paths.append(known.get(name) or Path(name).resolve())
+    return paths
+
+
+def _load(path: Path) -> Claim:
+    import yaml
+
+    from runner import claims
+
+    where = _spelled(path)
+    try:
+        content = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{where}{line}: is no YAML.", "Correct the file.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{where}: can't be read ({error}).", "Check the file.") from None
+    return claims.parse(path.stem, content, where)
+
+
+def _spelled(path: Path) -> str:
+    conf = places.conf().parent
+    return str(path.relative_to(conf)) if path.is_relative_to(conf) else str(path)
+
+
+def _resumed(said: str) -> Path:
+    if said == "latest":
+        known = sorted((places.outputs() / "claims").glob(f"*/*/{CLAIMS_FILE}"))
+        if not known:
+            raise BadInput("resume=latest: no claims were measured yet.", "Leave it out.")
+        return known[-1].parent
+    folder = Path(said).resolve()
+    if not (folder / CLAIMS_FILE).is_file():
+        raise BadInput(f"resume={said}: is no claims' folder.", "Name one, or say latest.")
+    return folder
+
+
+# What is to be run.
+
+
+@dataclass(frozen=True)
+class _Work:
+    claims: tuple[Claim, ...]
+    plan: Plan
+    numbers: Mapping[tuple[tuple[str, Any], ...], int]
+    """Which cell of the plan a claim's words mean."""
+
+    def number(self, words: Words) -> int:
+        return self.numbers[_key(words)]
+
+
+def _key(words: Words) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted(words.items()))
+
+
+def _compose(claims: Sequence[Claim], settings: Words) -> _Work:
+    """Every cell that some claim wants, once, with the trials that some claim rests on."""
+    from runner import compose
+    from runner.compose import Plan
+
+    wanted = {_key(cell): cell for claim in claims for case in claim.cases for cell in case.cells}
+    try:
+        planned = compose.cells([{**settings, **cell} for cell in wanted.values()])
+    except BadInput:
+        _blame(claims, settings)
+        raise
+    cell_of = dict(zip(wanted, planned, strict=True))
+    kinds: dict[str, set[str]] = {}
+    for claim in claims:
+        for case in claim.cases:
+            _check_units(claim, case, [cell_of[_key(words)] for words in case.at(case.run)])
+            for words in case.cells:
+                kinds.setdefault(cell_of[_key(words)].experiment.cell, set()).update(case.kinds)
+    cells: dict[str, Planned] = {}
+    for cell in planned:
+        identity = cell.experiment.cell
+        if identity not in cells:
+            unused = {
+                f"measure.{kind}_processes": 0
+                for kind in ("memory", "timing")
+                if kind not in kinds[identity]
+            }
+            cells[identity] = compose.changed(cell, len(cells), unused)
+    numbers = {key: cells[cell.experiment.cell].number for key, cell in cell_of.items()}
+    return _Work(
+        tuple(claims), Plan(tuple(cells.values()), is_sweep=True, resume=None, swept=()), numbers
+    )
+
+
+def _blame(claims: Sequence[Claim], settings: Words) -> None:
+    """Which claim's cell can't be composed; the settings' own mistakes are nobody's."""
+    from runner import compose
+
+    for claim in claims:
+        for number, case in enumerate(claim.cases):
+            for words in case.cells:
+                try:
+                    compose.cells([{**settings, **words}])
+                except BadInput as error:
+                    if any(error.problem.startswith(key) for key in settings):
+                        raise
+                    where = f"claim {claim.id}: cases.{number}"
+                    raise BadInput(f"{where}: {error.problem}", error.remedy) from None
+
+
+def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
+    from runner.claims import unit_of
+
+    for expectation in case.expect:
+        for cell in cells:
+            try:
+                unit_of(getattr(expectation, "unit", None), cell.experiment.spec)
+            except BadInput as error:
+                where = f"claim {claim.id}: {case.when}"
+                raise BadInput(f"{where}: {error.problem}", error.remedy) from None
+
+
+# Running and judging.
+
+
+def _judge(
+    work: _Work, folder: Path | None, names: Sequence[str], as_json: bool, started: float
+) -> int:
+    from runner import claims, environment, lifecycle, records, sweep, tracking
+    from runner.isolation.server import Server
+    from runner.progress import Progress
+    from runner.publishing import Publishing
+    from runner.verbs.run import signals
+
+    folder = folder or lifecycle.new_folder("claims")
+    first = work.plan.cells[0].experiment
+    with signals(), sweep.open_plan(work.plan, folder) as runs:
+        (folder / CLAIMS_FILE).write_text(json.dumps({"claims": _lasting(names)}))
+        log = lifecycle.log_file(folder)
+        server, progress = Server(log), Progress()
+        tracker = tracking.open_tracking(first.tracking, places.outputs())
+        publishing = Publishing(tracker, first.tracking, folder)
+        try:
+            if any(run.next for run in runs):
+                server.start()
+            tracker.prepare(log)
+            progress.announce(work.plan, runs)
+            machine = environment.describe()
+            result = sweep.run_all(runs, folder, server, machine, progress, publishing, first.seed)
+        finally:
+            progress.close()
+            tracker.close()
+            server.stop()
+    if result.interrupted:
+        print(f"runner: {result.interrupted}; what was finished is kept:", file=sys.stderr)
+        again = f"resume={lifecycle.relative(folder)}"
+        print(f"  python -m runner claims {again}", file=sys.stderr)
+        return result.exit_code
+
+    @cache
+    def record(number: int) -> Record:
+        return records.read(folder / str(number))
+
+    lookup: Lookup = lambda words: record(work.number(words))  # noqa: E731
+    judgements = [claims.judge(claim, lookup) for claim in work.claims]
+    _show(work, judgements, record(0), folder, as_json, bool(names), time.monotonic() - started)
+    unknown = any(each.verdict is claims.Verdict.INCONCLUSIVE for each in judgements)
+    return 1 if unknown else 0
+
+
+def _lasting(names: Sequence[str]) -> list[str]:
+    """The names as they will be understood from any folder."""
+    return [str(Path(name).resolve()) if Path(name).is_file() else name for name in names]
+
+
+def _show(
+    work: _Work,
+    judgements: Sequence[Judgement],
+    one: Record,
+    folder: Path,
+    as_json: bool,
+    in_full: bool,
+    seconds: float,
+) -> None:
+    from runner import claims, lifecycle
+    from runner.console import readable_duration
+
+    def path_of(words: Words) -> str:
+        return lifecycle.relative(folder / str(work.number(words)))
+
+    content = [claims.to_json(each, path_of) for each in judgements]
+    (folder / VERDICTS_FILE).write_text(json.dumps(content, indent=1, allow_nan=False))
+    if as_json:
+        print(json.dumps(content, indent=1, allow_nan=False))
+        return
+    seen = one.environment.get("comparable", {})
+    print(
+        f"TensorFlow {seen.get('tensorflow')}, {seen.get('cpu')}, "
+        f"measure={one.spec['measure']['name']}, {one.started_at[:10]}"
+    )
+    for document, ours in _by_document(judgements).items():
+        print(f"\n{_styled(document, '1')}")
+        for judgement in ours:
+            print(*_evidence(judgement, path_of) if in_full else _line(judgement), sep="\n")
+    counts = {verdict: [each.verdict for each in judgements].count(verdict)
+              for verdict in claims.Verdict}  # fmt: skip
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    print(f"\n{told}; {len(work.plan.cells)} cells in {readable_duration(seconds)}")
+    print(f"records in {lifecycle.relative(folder)}")
+
+
+def _by_document(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    documents: dict[str, list[Judgement]] = {}
+    for judgement in judgements:
+        documents.setdefault(judgement.claim.document, []).append(judgement)
+    return documents
+
+
+_COLOURS = {"supported": "32", "refuted": "31", "depends": "33", "inconclusive": "35"}
+
+
+def _styled(text: str, code: str) -> str:
+    from runner.console import styled
+
+    return styled(text, code, sys.stdout)
+
+
+def _verdict(judgement: Judgement) -> str:
+    return _styled(f"{judgement.verdict:<12}", _COLOURS[judgement.verdict])
+
+
+def _line(judgement: Judgement) -> list[str]:
+    from runner.claims import decisive
+
+    claim = judgement.claim
+    return [f"{claim.id}  {_verdict(judgement)}  {claim.claim}: {decisive(judgement)}"]
+
+
+def _evidence(judgement: Judgement, path_of: Any) -> list[str]:
+    """Each case: its cells, what was expected and why, what was found."""
+    from runner import claims
+
+    claim = judgement.claim
+    lines = [f"{claim.id}  {_verdict(judgement)}  {claim.claim}"]
+    for judged in judgement.cases:
+        case = judged.case
+        lines.append(f"  {case.when}: {claims.holding(judged)}")
+        lines.append(f"    run      {_words(case.run)}")
+        if case.against:
+            lines.append(f"    against  {_words(case.against)}")
+        for tested in judged.tested:
+            lines.append(f"    expected {claims.rule(tested.expectation)}")
+            if tested.expectation.because:
+                lines.append(f"             ({tested.expectation.because})")
+            lines.append(f"    found    {claims.figures_of(tested, case)}")
+        cells = [path_of(words) for words in case.cells]
+        lines.append(f"    cells    {', '.join([cells[0], *(Path(each).name for each in cells[1:])])}")
+    if judgement.verdict is claims.Verdict.DEPENDS:
+        lines.append(f"  so it depends: {claims.condition(judgement)}")
+    if judgement.advice:
+        lines.append(f"  instead: {judgement.advice}")
+    for other in claim.contradicts:
+        lines.append(f"  contradicts {other}")
+    return [*lines, ""]
+
+
+def _words(words: Words) -> str:
+    return " ".join(f"{key}={value}" for key, value in words.items())

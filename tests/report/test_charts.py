@@ -1,0 +1,83 @@
+"""Scales, ticks and what a chart says: where a value is drawn, and which words stand beside it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runner.metrics import readable_bytes, readable_seconds
+from runner.report.charts import Bent, Linear, Log, fitting, from_zero, short
+from runner.report.peak import Band, joints
+
+
+def words(ticks: list[tuple[float, str]]) -> list[str]:
+    return [text for _, text in ticks]
+
+
+def test_ticks_are_round_and_say_their_unit_once() -> None:
+    assert words(Linear(0, 23e6, readable_bytes).ticks()) == [
+        "0",
+        "5 MB",
+        "10 MB",
+        "15 MB",
+        "20 MB",
+    ]
+    assert words(Linear(0, 0.0123, readable_seconds).ticks()) == ["0", "5 ms", "10 ms"]
+
+
+def test_a_logarithmic_scale_has_at_most_seven_ticks() -> None:
+    assert words(Log(90e3, 1.2e6, readable_bytes).ticks()) == ["100 kB", "200 kB", "500 kB", "1 MB"]
+    assert words(Log(1e-6, 10, readable_seconds).ticks()) == ["1 us", "100 us", "10 ms", "1 s"]
+    assert len(Log(1, 1e12, readable_bytes).ticks()) <= 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("2.00 MB", "2 MB"), ("0 B", "0"), ("0.00 ns", "0"), ("10.5 ms", "10.5 ms"),
+     ("100 us", "100 us"), ("1,000 s", "1,000 s")],
+)  # fmt: skip
+def test_a_tick_is_as_short_as_its_number(text: str, expected: str) -> None:
+    assert short(text) == expected
+
+
+def test_values_over_a_decade_are_drawn_on_a_logarithmic_scale_and_others_from_zero() -> None:
+    assert isinstance(fitting([1e3, 1e6], readable_bytes), Log)
+    assert isinstance(fitting([1e3, 2e3], readable_bytes), Linear)
+    assert isinstance(fitting([0, 1e6], readable_bytes), Linear)
+    assert from_zero([], readable_bytes).place(0.0) == 0.0
+
+
+@given(st.lists(st.floats(1e-9, 1e15), min_size=1, max_size=20))
+def test_every_value_has_its_place_in_the_order_of_the_values(values: list[float]) -> None:
+    scale = fitting(values, readable_bytes)
+    places = [scale.place(value) for value in sorted(values)]
+    assert all(0 <= place <= 1 for place in places)
+    assert all(one <= other for one, other in pairwise(places))
+
+
+PHASES = [Band("build", 0.0, 0.1), Band("first call", 0.1, 10.0), Band("steps", 10.0, 10.001)]
+
+
+def test_a_short_phase_keeps_its_room_and_time_runs_forward_all_along() -> None:
+    scale = Bent(joints(PHASES, [(0.0, 1.0), (10.0, 1.0)]), readable_seconds)
+    places = [scale.place(second) for second in (0, 0.05, 0.1, 5, 10, 10.0005, 10.001)]
+    assert places[0] == 0
+    assert places[-1] == pytest.approx(1)
+    assert all(one < other for one, other in pairwise(places))
+    assert scale.place(10.001) - scale.place(10.0) > 0.1
+    assert words(scale.ticks())[0] == "0"
+
+
+def test_without_phases_the_scale_is_that_of_the_points() -> None:
+    scale = Bent(joints([], [(2.0, 1.0), (4.0, 1.0)]), readable_seconds)
+    assert [scale.place(second) for second in (2, 3, 4)] == [0, 0.5, 1]
+
+
+def test_a_trial_of_one_moment_can_be_drawn() -> None:
+    scale = Bent(joints([], [(2.0, 1.0)]), readable_seconds)
+    assert 0 <= scale.place(2.0) <= 1
+    assert Linear(3, 3, readable_bytes).place(3) == 0.5
+    assert Linear(3, 3, readable_bytes).ticks() == [(0.5, "3 B")]

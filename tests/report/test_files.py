@@ -1,0 +1,164 @@
+"""Files for other tools, pictures, and the verb: written whole, from the record alone."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner import report
+from runner.errors import BadInput
+from runner.verbs import report as verb
+from tests.conftest import Cli
+from tests.factories import completed, failed, kept
+from tests.report.conftest import PEAK_BYTES
+
+
+def test_views_are_the_timeline_the_folded_stacks_and_the_table(run_folder: Path) -> None:
+    timeline, folded, table = report.views(run_folder)
+    events = json.loads(timeline.read_text())["traceEvents"]
+    assert max(e["args"]["bytes"] for e in events if e["ph"] == "C") == PEAK_BYTES
+    sizes = [int(line.rpartition(" ")[2]) for line in folded.read_text().splitlines()]
+    assert sum(sizes) == PEAK_BYTES
+    assert [each.name for each in (timeline, folded, table)] == [
+        "timeline.json", "allocations.folded", "allocations.csv",
+    ]  # fmt: skip
+
+
+def test_the_table_of_allocations_sums_to_the_peak(run_folder: Path) -> None:
+    report.views(run_folder)
+    with (run_folder / "allocations.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert sum(int(row["bytes"]) for row in rows) == PEAK_BYTES
+    assert rows[0] == {
+        **{"op": "MatMul", "shape": "128x100", "dtype": "float32", "count": "100"},
+        **{"bytes": "5120000", "share": "0.992247", "held_bytes": "0", "kept_bytes": "0"},
+        **{"gradient_bytes": "", "passing_bytes": "5120000", "scopes": "model/a model/b"},
+    }
+
+
+def test_a_run_without_allocations_has_no_views_and_no_pictures(tmp_path: Path) -> None:
+    folder = kept(failed(), tmp_path / "run")
+    before = sorted(folder.iterdir())
+    assert report.views(folder) == []
+    assert report.pictures(folder) == []
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_record_with_nothing_but_the_contract_s_fields_has_its_table(tmp_path: Path) -> None:
+    folder = kept(completed(), tmp_path / "run")
+    assert [each.name for each in report.views(folder)] == ["allocations.csv"]
+    assert [each.name for each in report.pictures(folder)] == ["peak.png"]
+
+
+def test_pictures_are_png_of_the_peak_and_the_timeline(run_folder: Path) -> None:
+    for picture, least_height in zip(report.pictures(run_folder), (200, 500), strict=True):
+        content = picture.read_bytes()
+        assert content.startswith(b"\x89PNG\r\n\x1a\n")
+        width, height = (int.from_bytes(content[at : at + 4]) for at in (16, 20))
+        assert width > 800
+        assert height > least_height
+        assert len(content) < 200_000
+    assert {each.name for each in run_folder.glob("*.png")} == {"peak.png", "timeline.png"}
+
+
+def test_nothing_half_written_stays_behind(run_folder: Path) -> None:
+    report.write(run_folder)
+    report.views(run_folder)
+    report.pictures(run_folder)
+    assert [each.name for each in run_folder.iterdir() if each.name.startswith(".")] == []
+
+
+def test_a_page_is_made_without_matplotlib_tensorflow_or_mlflow(run_folder: Path) -> None:
+    heavy = ("matplotlib", "tensorflow", "mlflow", "pandas", "hydra")
+    code = (
+        "import sys; from pathlib import Path; from runner import report; "
+        "folder = Path(sys.argv[1]); report.write(folder); report.views(folder); "
+        f"print([name for name in {heavy} if name in sys.modules])"
+    )
+    words = [sys.executable, "-c", code, str(run_folder)]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+# The verb.
+
+
+def test_report_writes_the_page_and_prints_where(cli: Cli, sweep_folder: Path) -> None:
+    done = cli("report", str(sweep_folder), cwd=sweep_folder.parent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "sweep/report.html\n"
+    assert (sweep_folder / "report.html").read_text().startswith("<!doctype html>")
+
+
+def test_report_of_a_run_writes_its_views_too(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb.main([str(run_folder), "--pictures", "--json"]) == 0
+    written = [Path(each) for each in json.loads(capsys.readouterr().out)]
+    assert [each.name for each in written] == [
+        *("report.html", "timeline.json", "allocations.folded", "allocations.csv"),
+        *("peak.png", "timeline.png"),
+    ]
+    assert all(each.exists() for each in written)
+
+
+def test_a_record_s_file_names_its_run(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb.main([str(run_folder / "record.json")]) == 0
+    assert "report.html" in capsys.readouterr().out
+    assert (run_folder / "report.html").exists()
+
+
+def test_the_peak_is_printed_in_the_terminal_and_nothing_is_written(
+    run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(run_folder.iterdir())
+    assert verb.main([str(run_folder), "--peak"]) == 0
+    assert capsys.readouterr().out == (
+        "python_loop · graph · batch 128\n"
+        "5.16 MB at the peak, in step 1: held 40.0 kB · passing 5.12 MB\n"
+        "\n"
+        "op      shape      dtype    count    bytes                 share\n"
+        "MatMul  128 x 100  float32    100  5.12 MB  (5,120,000)   99.2 %\n"
+        "Fill    100 x 100  float32      1  40.0 kB     (40,000)    0.8 %\n"
+        "Const   scalar     float32      1      4 B          (4)  < 0.1 %\n"
+        "sum                           102  5.16 MB  (5,160,004)    100 %\n"
+        "\n"
+    )
+    assert sorted(run_folder.iterdir()) == before
+
+
+def test_the_peaks_of_a_sweep_are_printed_cell_by_cell(
+    sweep_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert verb.main([str(sweep_folder), "--peak"]) == 0
+    out = capsys.readouterr().out
+    assert "while_loop · batch 128\n194 kB at the peak, in step 2\n" in out
+    assert "python_loop · batch 512\nunknown: no memory trial completed\n" in out
+    assert verb.main([str(sweep_folder), "--peak", "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)
+    assert [each["cell"] for each in cells][1] == "cell-python_loop-graph-128"
+    assert (
+        cells[0]["allocations"]["total_bytes"]
+        == cells[0]["allocations"]["groups"][0]["bytes"] + 40_000
+    )
+
+
+@pytest.mark.parametrize("words", [["/nowhere"], [], ["--nonsense", "x"]])
+def test_bad_input_is_refused_in_one_message(words: list[str]) -> None:
+    with pytest.raises(BadInput) as refused:
+        verb.main(words)
+    assert refused.value.exit_code == 2
+    assert refused.value.remedy
+
+
+def test_a_folder_without_a_record_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"holds no record\.json"):
+        verb.main([str(tmp_path)])
+    assert list(tmp_path.iterdir()) == []

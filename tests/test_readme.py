@@ -1,0 +1,48 @@
+"""What the README says of the product is what the product says of itself."""
+
+from __future__ import annotations
+
+import re
+
+from runner import places
+from runner.__main__ import verbs
+from runner.metrics import METRICS
+
+README = (places.project() / "README.md").read_text()
+
+
+def metric_table() -> str:
+    """The README's table of metrics, as the one table in `runner/metrics.py` has it."""
+    rows = [f"| `{each.name}` | {each.unit} | {each.meaning} |" for each in METRICS.values()]
+    return "\n".join(["| metric | unit | meaning |", "| --- | --- | --- |", *rows])
+
+
+def test_the_table_of_metrics_is_the_products_own() -> None:
+    assert metric_table() in README
+
+
+def test_every_verb_is_shown() -> None:
+    for verb in verbs():
+        assert f"python -m runner {verb}" in README, f"{verb} is not shown"
+
+
+def test_no_place_was_left_open() -> None:
+    assert not re.findall(r"@@\w+@@", README)
+
+
+def test_every_path_that_is_named_exists() -> None:
+    named = re.findall(r"`((?:runner|scenarios|tests|conf)/[\w/.]+)`", README)
+    made_by_the_reader = {"scenarios/doubling.py", "conf/scenario/doubling.yaml"}
+    missing = [
+        path
+        for path in named
+        if path not in made_by_the_reader and not (places.project() / path).exists()
+    ]
+    assert named
+    assert missing == []
+
+
+def test_the_test_command_is_the_one_that_ci_runs() -> None:
+    ci = (places.project() / ".ci" / "run").read_text()
+    assert "<!-- the tests -->" in README
+    assert "<!-- the tests -->" in ci
