@@ -35,7 +35,7 @@ from typing import Any, Literal
 from runner import comparison, selection
 from runner.config import typed
 from runner.errors import BadInput, nearest
-from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
+from runner.metrics import METRICS
 from runner.records import Phase, Record, Status
 
 Words = Mapping[str, Any]
@@ -461,10 +461,8 @@ def _test(
     else:
         others = [read(record, expectation.to or metric) for record in against]
         findings = [
-            _within(expectation, (n,), _quotient(expectation, *pair, records))
-            for n, (*pair, records) in enumerate(
-                zip(readings, others, zip(run, against, strict=True), strict=True)
-            )
+            _within(expectation, (n,), _quotient(expectation, readings[n], others[n], run[n], base))
+            for n, base in enumerate(against)
         ]
     return Tested(expectation, tuple(readings), tuple(others), tuple(findings))
 
@@ -523,16 +521,14 @@ def _scaled(reading: Reading, unit: float) -> Reading:
     return Reading(reading.value / unit, low, high)
 
 
-def _quotient(
-    ratio: Ratio, one: Reading, other: Reading, records: tuple[Record, Record]
-) -> Reading:
+def _quotient(ratio: Ratio, one: Reading, other: Reading, run: Record, against: Record) -> Reading:
     for reading in (one, other):
         if reading.value is None:
             return reading
     assert one.value is not None
     assert other.value is not None
     if ratio.to is None and ratio.ratio in METRICS and METRICS[ratio.ratio].is_time:
-        pair = selection.Pair(records[1], records[0], "against", "run")
+        pair = selection.Pair(against, run, "against", "run")
         (row, *_) = comparison.compare([pair], [ratio.ratio]).rows
         if row.ratio is None or row.interval is None:
             return Reading(None, why=row.reason or "one process can't tell")
@@ -573,7 +569,9 @@ def _within(expectation: Bounded, covers: tuple[int, ...], reading: Reading) -> 
         return Finding(covers, True, reading.value, interval)
     if reading.high < least or reading.low > most:
         return Finding(covers, False, reading.value, interval)
-    why = f"from {reading.low:.3g} to {reading.high:.3g}, it may lie on either side of the threshold"
+    why = (
+        f"from {reading.low:.3g} to {reading.high:.3g}, it may lie on either side of the threshold"
+    )
     return Finding(covers, None, reading.value, interval, why)
 
 
@@ -636,9 +634,7 @@ def _slack(value: float) -> float:
 def _slopes_of(sizes: Sequence[float], values: Sequence[float]) -> list[float]:
     return [
         (later - earlier) / (size - before)
-        for (before, size), (earlier, later) in zip(
-            pairwise(sizes), pairwise(values), strict=True
-        )
+        for (before, size), (earlier, later) in zip(pairwise(sizes), pairwise(values), strict=True)
     ]
 
 
@@ -647,223 +643,6 @@ def _ending(expected: Ends, record: Record, number: int) -> Finding:
     told = _ended(record) if not outcome.completed else "completed"
     if outcome.status in (Status.INTERRUPTED, Status.UNSUPPORTED):
         return Finding((number,), None, why=told)
-    as_expected = outcome.status == expected.outcome
+    as_expected = outcome.status.value == expected.outcome
     said = expected.says is None or expected.says.lower() in (outcome.reason or "").lower()
     return Finding((number,), as_expected and said, why=told)
-
-
-# In words, for the terminal and the page.
-
-
-def rule(expectation: Expectation) -> str:
-    """What is expected, in a sentence's worth of words."""
-    if isinstance(expectation, Ends):
-        says = f", saying {expectation.says!r}" if expectation.says else ""
-        return f"ends {expectation.outcome.replace('_', ' ')}{says}"
-    name = label(metric_of(expectation))
-    if isinstance(expectation, Growth):
-        return f"{name} is {expectation.shape}" if expectation.shape == "flat" else (
-            f"{name} grows" if expectation.shape == "grows" else f"{name} grows {_ADVERB[expectation.shape]}"
-        )
-    unit = getattr(expectation, "unit", None)
-    in_units = f" in units of {_pretty(unit)}" if unit else ""
-    if isinstance(expectation, Slope):
-        what = f"what each unit of the size adds to {name}{in_units}"
-    elif isinstance(expectation, Value):
-        what = f"{name}{in_units}"
-    elif expectation.to:
-        what = f"{name} over {label(expectation.to)}"
-    else:
-        what = f"{name} over that of the other"
-    low, high = expectation.at_least, expectation.at_most
-    if low == high:
-        return f"{what} is {low:g}"
-    bounds = [f"at least {low:g}"] if low is not None else []
-    bounds += [f"at most {high:g}"] if high is not None else []
-    return f"{what} is {' and '.join(bounds)}"
-
-
-_ADVERB = {"linear": "linearly", "quadratic": "quadratically", "exponential": "exponentially"}
-
-
-def _pretty(unit: str) -> str:
-    return " · ".join(selection.short(word.strip()) for word in unit.split("*"))
-
-
-def label(metric: str) -> str:
-    if metric in METRICS:
-        return METRICS[metric].label
-    phase, _, figure = metric.rpartition(".")
-    what = figure.replace("tensor_", "").replace("_bytes", "").replace("_", " ")
-    return f"{what} {'after' if 'live' in figure else 'in'} {phase.replace('_', ' ')}"
-
-
-def shown(metric: str, value: float | None) -> str:
-    """A value with its unit."""
-    if metric in METRICS or value is None:
-        return readable(metric, value) if value is not None else "unknown"
-    if metric.endswith("seconds"):
-        return readable_seconds(value)
-    return readable_bytes(value) if metric.endswith("bytes") else f"{value:,.0f}"
-
-
-def number(value: float | None) -> str:
-    if value is None:
-        return "?"
-    if math.isinf(value):
-        return "∞"
-    size = abs(value)
-    if size and size < 0.01:
-        return f"{value:.1g}"
-    return f"{value:.0f}" if size >= 99.5 else f"{value:.3g}"
-
-
-def figures(judged: JudgedCase) -> str:
-    """The figures of a case that decide: of its first expectation, or of one that fails."""
-    tested = next((each for each in judged.tested if each.holds is False), judged.tested[0])
-    return figures_of(tested, judged.case)
-
-
-def figures_of(tested: Tested, case: Case) -> str:
-    """The metric and its value at each size, and what was made of them."""
-    expectation = tested.expectation
-    if isinstance(expectation, Ends):
-        texts = list(dict.fromkeys(finding.why for finding in tested.findings))
-        cut = [text if len(text) <= 100 else f"{text[:97]}..." for text in texts]
-        return "; ".join(cut) + _at_sizes(case)
-    metric = metric_of(expectation)
-    values = [shown(metric, reading.value) for reading in tested.readings]
-    made = [number(finding.measured) for finding in tested.findings]
-    unknown = next((finding.why for finding in tested.findings if finding.measured is None), "")
-    text = f"{label(metric)} {', '.join(values)}"
-    if isinstance(expectation, Ratio):
-        others = [shown(expectation.to or metric, reading.value) for reading in tested.against]
-        pairs = zip(made, values, others, strict=True)
-        text = f"{label(metric)} " + ", ".join(f"x{x} ({a} : {b})" for x, a, b in pairs)
-    text += _at_sizes(case)
-    if isinstance(expectation, Slope) and any(reading.value for reading in tested.readings):
-        unit = f" · {_pretty(expectation.unit)}" if expectation.unit else ""
-        text += f": {', '.join(made)}{unit} each"
-    elif isinstance(expectation, Value) and expectation.unit:
-        text += f": {', '.join(made)} · {_pretty(expectation.unit)}"
-    elif isinstance(expectation, Growth) and not unknown.startswith(tuple("?")):
-        text += f": {tested.findings[0].why}"
-    if unknown and not isinstance(expectation, Growth):
-        text += f" ({unknown})"
-    return text
-
-
-def _at_sizes(case: Case) -> str:
-    if case.field is None:
-        return ""
-    return f" at {selection.short(case.field)} {', '.join(f'{size:g}' for size in case.sizes)}"
-
-
-def decisive(judgement: Judgement) -> str:
-    """One line: what decided, with its figures."""
-    cases = judgement.cases
-    if judgement.verdict is Verdict.DEPENDS:
-        return condition(judgement)
-    if judgement.verdict is Verdict.INCONCLUSIVE:
-        case = next(case for case in cases if case.unknown)
-        return f"{case.case.when}: {case.unknown[0]}"
-    return f"{cases[0].case.when}: {figures(cases[0])}"
-
-
-def condition(judgement: Judgement) -> str:
-    """Under which conditions a claim that depends holds and fails, each with its figures."""
-    whole = [case for case in judgement.cases if case.whole]
-    failing = [case for case in judgement.cases if set(case.holds_at.values()) == {False}]
-    parts = []
-    if whole:
-        parts.append(f"holds {_whens(whole)} ({figures(whole[0])})")
-    if failing:
-        parts.append(f"fails {_whens(failing)} ({figures(failing[0])})")
-    if not (whole and failing):
-        for case in judgement.cases:
-            if case.split:
-                parts.append(f"{case.case.when}, {_by_size(case)} ({figures(case)})")
-    return "; ".join(parts)
-
-
-def _whens(cases: Sequence[JudgedCase]) -> str:
-    return ", ".join(case.case.when for case in cases)
-
-
-def _by_size(judged: JudgedCase) -> str:
-    """`holds at size 10, fails at 100, 1000`."""
-    field = selection.short(judged.case.field or "size")
-    parts = []
-    for word, outcome in (("holds", True), ("fails", False), ("is unclear", None)):
-        sizes = [
-            f"{judged.case.sizes[n]:g}" for n, holds in judged.holds_at.items() if holds is outcome
-        ]
-        if sizes:
-            parts.append(f"{word} at {field} {', '.join(sizes)}")
-    return ", ".join(parts)
-
-
-def holding(judged: JudgedCase) -> str:
-    """Whether a case holds, in a few words."""
-    found = set(judged.holds_at.values())
-    if len(found) > 1:
-        return _by_size(judged)
-    return {True: "holds", False: "fails", None: "is unclear"}[found.pop()]
-
-
-# As JSON.
-
-
-def to_json(judgement: Judgement, cell_of: Callable[[Words], str]) -> dict[str, Any]:
-    """As `claims --json` prints it. `cell_of` says where a cell's record is."""
-    evidence: dict[str, Any] = {
-        "decisive": decisive(judgement),
-        "condition": condition(judgement) if judgement.verdict is Verdict.DEPENDS else None,
-        "advice": judgement.advice or None,
-        "cases": [_case_to_json(case, cell_of) for case in judgement.cases],
-    }
-    claim = judgement.claim
-    return {
-        "id": claim.id,
-        "claim": claim.claim,
-        "source": claim.document,
-        "verdict": str(judgement.verdict),
-        "contradicts": list(claim.contradicts),
-        "evidence": evidence,
-    }
-
-
-def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], str]) -> dict[str, Any]:
-    case = judged.case
-    return {
-        "when": case.when,
-        "run": dict(case.run),
-        "against": dict(case.against) if case.against else None,
-        "sizes": {case.field: list(case.sizes)} if case.field else None,
-        "holds": [judged.holds_at.get(n) for n in range(max(1, len(case.sizes)))],
-        "cells": [cell_of(words) for words in case.cells],
-        "expectations": [
-            {
-                "rule": rule(tested.expectation),
-                "because": tested.expectation.because,
-                "metric": None
-                if isinstance(tested.expectation, Ends)
-                else metric_of(tested.expectation),
-                "values": [reading.value for reading in tested.readings],
-                "against": [reading.value for reading in tested.against],
-                "measured": [_finite(finding.measured) for finding in tested.findings],
-                "intervals": [
-                    [_finite(end) for end in finding.interval] if finding.interval else None
-                    for finding in tested.findings
-                ],
-                "holds": [finding.holds for finding in tested.findings],
-                "notes": [finding.why for finding in tested.findings],
-            }
-            for tested in judged.tested
-        ],
-    }
-
-
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: something over nothing is null, with both values beside it."""
-    return value if value is not None and math.isfinite(value) else None

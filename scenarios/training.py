@@ -79,8 +79,8 @@ class KerasTraining:
                 outputs = tf.nest.flatten(model(inputs, training=True))
                 # A sum, as the gradient of a mean makes a constant from NumPy, whose memory
                 # TensorFlow shares or copies by how it happens to be aligned.
-                pairs = zip(targets, outputs, strict=True)
-                loss = tf.add_n([tf.nn.l2_loss(output - target) for target, output in pairs])
+                errors = [tf.subtract(*pair) for pair in zip(outputs, targets, strict=True)]
+                loss = tf.add_n([tf.nn.l2_loss(tf.cast(each, tf.float32)) for each in errors])
             gradients = tape.gradient(loss, model.trainable_variables)
             optimizer.apply(gradients, model.trainable_variables)
             return loss

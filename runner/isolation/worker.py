@@ -48,6 +48,8 @@ class Assignment:
     index: int
     note: str | None = None
     """What `StartAnew` said in an earlier process of this cell."""
+    with_requests: bool = False
+    """Of a memory trial: send the sequence of its allocations, too."""
 
 
 @dataclass
@@ -214,13 +216,16 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     from runner import devices
     from runner.execution import Execution
     from runner.measure.meters import MemoryMeter
+    from runner.measure.requests import RequestCollector
     from runner.measure.tracing import AllocationTracing
 
     experiment = assignment.experiment
     placed = devices.prepare(experiment.device, exact=True)
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
-    tracing = AllocationTracing(placed.allocator)
+    requests = RequestCollector(placed.allocator)
+    also = requests.feed if assignment.with_requests else None
+    tracing = AllocationTracing(placed.allocator, also=also)
     steps = experiment.measure.memory_steps
     tracing.start()
     try:
@@ -242,7 +247,10 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
         return {**told, "allocations": samples.allocations(found) if found else None}
     peak = placed.allocator_peak_bytes()
     facts |= {**placed.findings(exact=True), **execution.facts(steps), "allocator_peak_bytes": peak}
-    return samples.of_memory_trial(tracing.finish(), facts)
+    found = tracing.finish()
+    if assignment.with_requests:
+        facts["requests"] = requests.to_json()
+    return samples.of_memory_trial(found, facts)
 
 
 def _desk(assignment: Assignment, execution: Any) -> Desk:

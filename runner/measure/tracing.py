@@ -27,7 +27,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -54,10 +54,15 @@ class AllocationTracing:
     """Traces one trial's allocations. To be started once."""
 
     def __init__(
-        self, allocator: str, window_bytes: int = WINDOW_BYTES, most_bytes: int = MOST_BYTES
+        self,
+        allocator: str,
+        window_bytes: int = WINDOW_BYTES,
+        most_bytes: int = MOST_BYTES,
+        also: Callable[[xplane.Window], None] | None = None,
     ) -> None:
-        """`window_bytes=0` makes every step a window of its own."""
+        """`window_bytes=0` makes every step a window of its own; `also` is given each window."""
         self._replay = Replay(allocator)
+        self._also = also
         self._most_bytes = min(most_bytes, int(_room_bytes() * _SHARE_OF_ROOM))
         self._window_bytes = min(window_bytes, self._most_bytes // 2)
         name = f"runner-trace-{os.getpid()}-{secrets.token_hex(4)}"
@@ -141,7 +146,10 @@ class AllocationTracing:
                 self._open()
             try:
                 if content is not None:
-                    self._replay.feed(xplane.parse(content))
+                    window = xplane.parse(content)
+                    self._replay.feed(window)
+                    if self._also is not None:
+                        self._also(window)
             except xplane.XPlaneError as error:
                 self._give_up(f"the profiler's file can't be read: {error}")
 

@@ -3,7 +3,7 @@
     write(folder)      report.html of a run or a sweep: one file that loads nothing
     views(folder)      the allocations of a run for other tools: timeline.json (Perfetto, Chrome),
                        allocations.folded (flame graphs), allocations.csv
-    pictures(folder)   PNGs of a run, for the tracking store; takes half a second for matplotlib
+    pictures(folder)   PNGs of a run or a sweep, for the tracking store; matplotlib takes a second
 
 Each can be made again from the records at any time; none measures. A file is whole or not there.
 """
@@ -88,10 +88,13 @@ def groups_csv(allocations: allocation_views.Allocations) -> str:
 
 
 def pictures(folder: Path) -> list[Path]:
-    """Draw a run's peak and its live bytes over time as PNGs; nothing where it has no figures."""
-    from runner.report.drawings import draw
+    """Draw as PNGs a run's peak and its live bytes over time, or a sweep's peaks and times by cell
+    and along the numbers that were swept; nothing for a run that has no figures."""
+    from runner.report.drawings import draw_run, draw_sweep
 
-    return draw(records.read(folder), folder)
+    if (folder / RECORD_FILE).exists():
+        return draw_run(records.read(folder), folder)
+    return draw_sweep([_light(records.read(each)) for each in records.find(folder)], folder)
 
 
 def _keep(path: Path, text: str) -> Path:

@@ -1,4 +1,4 @@
-"""Pictures of a run as PNG, for the tracking store: what its peak is made of, live bytes over time.
+"""The pictures of the page as PNG, for the tracking store: of a run, and of a sweep.
 
 Drawn by matplotlib without its window machinery: importing this module takes 0.4 s, a picture
 0.15 s. So no run waits for it: it belongs in the background process that publishes a record.
@@ -7,6 +7,8 @@ Drawn by matplotlib without its window machinery: importing this module takes 0.
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,15 +18,23 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from runner.allocation_views import label
-from runner.metrics import readable_bytes
+from runner.metrics import readable_bytes, readable_seconds
 from runner.records import Record
 from runner.report import peak
-from runner.report.charts import Scale, from_zero
+from runner.report.along import Along
+from runner.report.charts import Bar, Dots, Part, Scale, fitting, from_zero
+from runner.report.grid import Grid
+from runner.report.markup import UNPRINTABLE
+from runner.report.sweep_page import chart_rows, peak_bar, step_row, title_of
 
 PEAK_FILE = "peak.png"
 TIMELINE_FILE = "timeline.png"
+PEAKS_FILE = "peaks.png"
+STEPS_FILE = "steps.png"
+ALONG_FILE = "peak_against_{}.png"
 
 _MOST_GROUPS = 12
+_MOST_ROWS = 48
 _TEXT, _MUTED, _RULE = "#1a1d21", "#5a626d", "#d9dde3"
 _LOOKS = {
     "held": ("#0072b2", ""),
@@ -35,9 +45,12 @@ _LOOKS = {
 }
 """Those of page.css in its light scheme: a colour and a pattern each."""
 
+_COLOURS = ("#0072b2", "#c75200", "#00805d", "#9a4f80", "#7a6200", "#3d4b9e", "#b02a37", "#4f6b75")
+_MARKS = ("o-", "s--", "^:", "D-.")
 
-def draw(record: Record, folder: Path) -> list[Path]:
-    """Both pictures, as far as the record has what they show."""
+
+def draw_run(record: Record, folder: Path) -> list[Path]:
+    """What its peak is made of, and live bytes over time, as far as the record has them."""
     allocations = record.allocations
     if not allocations or not allocations["groups"]:
         return []
@@ -59,30 +72,135 @@ def _peak(allocations: Mapping[str, Any], title: str) -> Figure:
         rows.append((f"{len(rest)} smaller groups", left["split"], left["bytes"]))
     figure = Figure(figsize=(9, 1.6 + 0.34 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
-    names: dict[str, None] = {}
+    named: set[str] = set()
     for row, (_, split, size) in enumerate(rows):
         end = 0.0
         for part in peak.parts(split, size):
-            colour, hatch = _LOOKS[part.kind]
-            first = part.kind not in names
-            names.setdefault(part.kind)
-            axes.barh(
-                row, part.value, left=end, height=0.7, color=colour, hatch=hatch,
-                edgecolor="white", linewidth=0, label=part.kind if first else None,
-            )  # fmt: skip
+            _stretch(axes, row, end, part, None if part.kind in named else part.kind)
+            named.add(part.kind)
             end += part.value
         share = peak.percent(size / allocations["total_bytes"])
-        axes.annotate(
-            f" {readable_bytes(size)}, {share}", (end, row), va="center", color=_TEXT, fontsize=9
-        )
+        _beside(axes, row, end, f"{readable_bytes(size)}, {share}")
     axes.set_yticks(range(len(rows)), [_short(name) for name, _, _ in rows])
     axes.invert_yaxis()
     scale = from_zero([1.2 * max(size for _, _, size in rows)], readable_bytes)
     _ticks(axes, scale, across=True)
-    total = readable_bytes(allocations["total_bytes"])
-    axes.set_title(f"{_short(title)}\n{total} at the peak, {peak.moment(allocations)}", loc="left",
+    when = f"{readable_bytes(allocations['total_bytes'])} at the peak, {peak.moment(allocations)}"
+    axes.set_title(f"{_short(title)}\n{_short(when)}", loc="left",
                    color=_TEXT, fontsize=11)  # fmt: skip
     axes.legend(loc="lower right", frameon=False)
+    return figure
+
+
+def draw_sweep(records: Sequence[Record], folder: Path) -> list[Path]:
+    """Peak by cell, time of a step by cell, peak along each number that was swept."""
+    grid = Grid(records)
+    drawn = [
+        _keep(_peaks(grid), folder / PEAKS_FILE),
+        _keep(_steps(grid), folder / STEPS_FILE),
+    ]
+    for axis in grid.axes():
+        along = Along(grid, axis)
+        if along.drawn:
+            name = ALONG_FILE.format(re.sub(r"\W", "_", along.short))
+            drawn.append(_keep(_along(along), folder / name))
+    return drawn
+
+
+def _peaks(grid: Grid) -> Figure:
+    """A bar a cell, split as on the page."""
+    rows = chart_rows(grid, peak_bar)[:_MOST_ROWS]
+    figure, axes, places = _by_cell(grid, rows, "peak tensor memory")
+    longest = max((sum(part.value for part in row.parts) for row in rows), default=0.0)
+    named: set[str] = set()
+    for row, place in zip(rows, places, strict=True):
+        end = 0.0
+        for part in row.parts:
+            _stretch(axes, place, end, part, None if part.kind in named else part.kind)
+            named.add(part.kind)
+            end += part.value
+        _beside(axes, place, end, row.remark if row.missing else row.figure)
+    _ticks(axes, from_zero([1.15 * longest], readable_bytes), across=True)
+    if named:
+        axes.legend(loc="best", frameon=False)
+    return figure
+
+
+def _steps(grid: Grid) -> Figure:
+    """A dot a cell, with its interval."""
+    rows = chart_rows(grid, step_row)[:_MOST_ROWS]
+    figure, axes, places = _by_cell(grid, rows, "time of a steady step, 95 % intervals")
+    ends = [end for row in rows for dot in row.dots for end in (dot.value, *(dot.interval or ()))]
+    scale = fitting(ends or [1.0], readable_seconds)
+    for row, place in zip(rows, places, strict=True):
+        for dot in row.dots:
+            low, high = (scale.place(end) for end in dot.interval or (dot.value, dot.value))
+            axes.plot([low, high], [place, place], "|-", color=_LOOKS["held"][0], markersize=8)
+            axes.plot([scale.place(dot.value)], [place], "o", color=_LOOKS["held"][0])
+            _beside(axes, place, high + 0.01, row.figure)
+        if row.missing:
+            _beside(axes, place, 0.0, row.remark)
+    _ticks(axes, scale, across=True, unit=True)
+    axes.set_xlim(0.0, 1.1)
+    return figure
+
+
+def _by_cell(
+    grid: Grid, rows: Sequence[Bar] | Sequence[Dots], what: str
+) -> tuple[Figure, Axes, list[float]]:
+    """Axes with a row a cell, from the top, and room above each group for its heading."""
+    places: list[float] = []
+    headings: list[tuple[float, str]] = []
+    place = 0.0
+    for row in rows:
+        if row.heading:
+            headings.append((place + 0.3, row.heading))
+            place += 1.0
+        places.append(place)
+        place += 1.0
+    figure = Figure(figsize=(9, 1.4 + 0.27 * place), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_yticks(places, [_short(row.name) for row in rows])
+    axes.set_ylim(place - 0.4, -0.6)
+    for height, heading in headings:
+        axes.text(
+            0.0, height, _short(heading), transform=axes.get_yaxis_transform(), color=_MUTED,
+            fontsize=9, va="center", ha="right",
+        )  # fmt: skip
+    axes.set_title(f"{_short(title_of(grid), 90)}\n{what}", loc="left", color=_TEXT, fontsize=11)
+    return figure, axes, places
+
+
+def _stretch(axes: Axes, place: float, start: float, part: Part, label: str | None) -> None:
+    colour, hatch = _LOOKS[part.kind]
+    axes.barh(
+        place, part.value, left=start, height=0.7, color=colour, hatch=hatch,
+        edgecolor="white", linewidth=0, label=label,
+    )  # fmt: skip
+
+
+def _beside(axes: Axes, place: float, end: float, text: str) -> None:
+    axes.annotate(f" {_short(text)}", (end, place), va="center", color=_TEXT, fontsize=9)
+
+
+def _along(along: Along) -> Figure:
+    figure = Figure(figsize=(9, 5), layout="constrained")
+    axes = figure.add_subplot()
+    x, y = along.scales()
+    for number, track in enumerate(along.drawn):
+        law = f": {track.law.words(along.short)}" if track.law else ""
+        axes.plot(
+            [x.place(size) for size, _ in track.points],
+            [y.place(peak) for _, peak in track.points],
+            _MARKS[number % len(_MARKS)],
+            color=_COLOURS[number % len(_COLOURS)],
+            label=_short(track.name) + law,
+        )
+    _ticks(axes, x, across=True, unit=True)
+    _ticks(axes, y, across=False, unit=True)
+    axes.set_xlabel(_short(along.axis), color=_MUTED, fontsize=9)
+    axes.set_title("peak tensor memory", loc="left", color=_TEXT, fontsize=11)
+    axes.legend(loc="best", frameon=False, fontsize=9)
     return figure
 
 
@@ -100,7 +218,9 @@ def _timeline(allocations: Mapping[str, Any], title: str) -> Figure:
             low, high = curve.scale.place(band.low), curve.scale.place(band.high)
             if number % 2:
                 axes.axvspan(low, high, color=_MUTED, alpha=0.07, linewidth=0)
-            axes.annotate(f" {band.name}", (low, y.high), va="top", color=_MUTED, fontsize=8)
+            axes.annotate(
+                f" {_short(band.name)}", (low, y.high), va="top", color=_MUTED, fontsize=8
+            )
         across, up = curve.scale.place(curve.highest[0]), curve.highest[1]
         axes.plot([across], [up], "o", color=_LOOKS["kept"][0], markersize=6)
         axes.annotate(
@@ -111,7 +231,7 @@ def _timeline(allocations: Mapping[str, Any], title: str) -> Figure:
         )  # fmt: skip
         _ticks(axes, curve.scale, across=True, unit=True)
         _ticks(axes, y, across=False)
-        axes.set_xlabel(curve.x_name, color=_MUTED, fontsize=9)
+        axes.set_xlabel(_short(curve.x_name, 90), color=_MUTED, fontsize=9)
         axes.set_title(f"{_short(title)}: live bytes, {curve.title[0].lower()}{curve.title[1:]}",
                        loc="left", color=_TEXT, fontsize=11)  # fmt: skip
     return figure
@@ -137,14 +257,17 @@ def _ticks(axes: Axes, scale: Scale, *, across: bool, unit: bool = False) -> Non
         spine.set_color(_MUTED)
 
 
-def _short(text: str) -> str:
+def _short(text: str, most: int = 60) -> str:
     """Never longer than a picture is wide; and a `$` is no formula."""
-    return (text if len(text) <= 60 else f"{text[:57]}...").replace("$", r"\$")
+    text = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+    return (text if len(text) <= most else f"{text[: most - 3]}...").replace("$", r"\$")
 
 
 def _keep(figure: Figure, path: Path) -> Path:
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     FigureCanvasAgg(figure)
-    figure.savefig(scratch, format="png", dpi=110)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a name in letters that the font lacks
+        figure.savefig(scratch, format="png", dpi=110)
     scratch.replace(path)
     return path

@@ -19,7 +19,7 @@ Node = Element | str | None
 Attribute = str | int | float | bool | None
 
 _HERE = Path(__file__).parent
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
@@ -49,7 +49,7 @@ def _append(element: Element, node: Node) -> None:
 
 def _clean(text: str) -> str:
     """What no page may hold, a terminal's codes for instance, is shown as one strange character."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def page(title: str, *body: Node | Iterable[Node]) -> str:

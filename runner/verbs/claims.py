@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -30,6 +30,7 @@ CLAIMS_FILE = "claims.json"
 VERDICTS_FILE = "verdicts.json"
 PAGE_FILE = "claims.html"
 
+_DEFAULTS = {"measure": "quick", "tracking": "none"}
 _GROUPS = ("measure", "device", "tracking")
 _FIELDS = ("seed", "resume")
 
@@ -65,19 +66,58 @@ def main(arguments: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("word", nargs="*", metavar="ID|PATH|KEY=VALUE", help="all claims by default")
+    parser.add_argument("word", nargs="*", metavar="WORD", help="an id, a path, KEY=VALUE")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     options = parser.parse_args(arguments)
 
     started = time.monotonic()
     names = [word for word in options.word if "=" not in word]
     settings = _settings([word for word in options.word if "=" in word])
-    folder = _resumed(str(settings.pop("resume"))) if settings.get("resume") else None
-    if folder and not names:
-        names = json.loads((folder / CLAIMS_FILE).read_text())["claims"]
-    claims = [_load(path) for path in _paths(names)]
-    work = _compose(claims, settings)
-    return _judge(work, folder, names, options.json, started)
+    resume = settings.pop("resume", None)
+    asked = _Asked.again(str(resume), names, settings) if resume else _Asked.anew(names, settings)
+    return _judge(asked, _compose([_load(path) for path in asked.paths], asked.settings),
+                  options.json, started)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is to be measured, where, and what of it is to be told in full."""
+
+    folder: Path | None
+    """Of an earlier command that is gone on with."""
+    paths: Sequence[Path]
+    settings: Mapping[str, Any]
+    in_full: frozenset[str]
+    """Ids of claims; of no claim in particular where it is empty."""
+
+    @staticmethod
+    def anew(names: Sequence[str], settings: Mapping[str, Any]) -> _Asked:
+        paths = _paths(names)
+        ids = frozenset(path.stem for path in paths) if names else frozenset[str]()
+        return _Asked(None, paths, {**_DEFAULTS, **settings}, ids)
+
+    @staticmethod
+    def again(resume: str, names: Sequence[str], settings: Mapping[str, Any]) -> _Asked:
+        """The claims and settings of then. Names choose what of it is told in full."""
+        folder = _resumed(resume)
+        then = json.loads((folder / CLAIMS_FILE).read_text())
+        paths = _paths(then["claims"])
+        known = [path.stem for path in paths]
+        ids = [Path(name).stem for name in names]
+        for name in ids:
+            if name not in known:
+                raise BadInput(f"{name}: was not measured in {resume}.", nearest(name, known))
+        in_full = frozenset(ids or (known if then["in_full"] else ()))
+        return _Asked(folder, paths, {**then["settings"], **settings}, in_full)
+
+    def remember(self, folder: Path) -> None:
+        then = {
+            "claims": [str(path) if path.parent != _named() else path.stem for path in self.paths],
+            "settings": dict(self.settings),
+            "in_full": bool(self.in_full),
+        }
+        if not self.folder:
+            (folder / CLAIMS_FILE).write_text(json.dumps(then, indent=1))
 
 
 # What is asked for.
@@ -87,7 +127,7 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
     """What all cells are run with. What they are is the claims' to say."""
     import yaml
 
-    settings: dict[str, Any] = {"measure": "quick", "tracking": "none"}
+    settings: dict[str, Any] = {}
     for word in words:
         key, _, value = word.partition("=")
         if key.partition(".")[0] not in (*_GROUPS, *_FIELDS):
@@ -104,7 +144,7 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
 
 def _paths(names: Sequence[str]) -> list[Path]:
     """A claim's file is named by its id, or by its path."""
-    known = {path.stem: path for path in sorted((places.conf() / "claim").glob("*.yaml"))}
+    known = {path.stem: path for path in sorted(_named().glob("*.yaml"))}
     if not names:
         return list(known.values())
     paths = []
@@ -114,6 +154,11 @@ def _paths(names: Sequence[str]) -> list[Path]:
                            nearest(name, known))  # fmt: skip
         paths.append(known.get(name) or Path(name).resolve())
     return paths
+
+
+def _named() -> Path:
+    """Where a claim's file has a name."""
+    return places.conf() / "claim"
 
 
 def _load(path: Path) -> Claim:
@@ -233,19 +278,17 @@ def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
 # Running and judging.
 
 
-def _judge(
-    work: _Work, folder: Path | None, names: Sequence[str], as_json: bool, started: float
-) -> int:
+def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
     from runner import claims, environment, lifecycle, records, sweep, tracking
     from runner.isolation.server import Server
     from runner.progress import Progress
     from runner.publishing import Publishing
     from runner.verbs.run import signals
 
-    folder = folder or lifecycle.new_folder("claims")
+    folder = asked.folder or lifecycle.new_folder("claims")
     first = work.plan.cells[0].experiment
     with signals(), sweep.open_plan(work.plan, folder) as runs:
-        (folder / CLAIMS_FILE).write_text(json.dumps({"claims": _lasting(names)}))
+        asked.remember(folder)
         log = lifecycle.log_file(folder)
         server, progress = Server(log), Progress()
         tracker = tracking.open_tracking(first.tracking, places.outputs())
@@ -273,50 +316,54 @@ def _judge(
 
     lookup: Lookup = lambda words: record(work.number(words))  # noqa: E731
     judgements = [claims.judge(claim, lookup) for claim in work.claims]
-    _show(work, judgements, record(0), folder, as_json, bool(names), time.monotonic() - started)
+    if publishing.problem:
+        print(f"runner: {publishing.problem}", file=sys.stderr)
+    _show(asked, work, judgements, record(0), folder, as_json, time.monotonic() - started)
     unknown = any(each.verdict is claims.Verdict.INCONCLUSIVE for each in judgements)
     return 1 if unknown else 0
 
 
-def _lasting(names: Sequence[str]) -> list[str]:
-    """The names as they will be understood from any folder."""
-    return [str(Path(name).resolve()) if Path(name).is_file() else name for name in names]
-
-
 def _show(
+    asked: _Asked,
     work: _Work,
     judgements: Sequence[Judgement],
     one: Record,
     folder: Path,
     as_json: bool,
-    in_full: bool,
     seconds: float,
 ) -> None:
-    from runner import claims, lifecycle
+    from runner import claim_words, claims, lifecycle
+    from runner.claims_page import claims_page
     from runner.console import readable_duration
 
     def path_of(words: Words) -> str:
         return lifecycle.relative(folder / str(work.number(words)))
 
-    content = [claims.to_json(each, path_of) for each in judgements]
+    content = [claim_words.to_json(each, path_of) for each in judgements]
     (folder / VERDICTS_FILE).write_text(json.dumps(content, indent=1, allow_nan=False))
-    if as_json:
-        print(json.dumps(content, indent=1, allow_nan=False))
-        return
     seen = one.environment.get("comparable", {})
-    print(
+    made_with = (
         f"TensorFlow {seen.get('tensorflow')}, {seen.get('cpu')}, "
         f"measure={one.spec['measure']['name']}, {one.started_at[:10]}"
     )
+    page = folder / PAGE_FILE
+    page.write_text(claims_page(_by_document(judgements), made_with))
+    if asked.in_full:
+        judgements = [each for each in judgements if each.claim.id in asked.in_full]
+    if as_json:
+        ids = {each.claim.id for each in judgements}
+        print(json.dumps([each for each in content if each["id"] in ids], indent=1))
+        return
+    print(made_with)
     for document, ours in _by_document(judgements).items():
         print(f"\n{_styled(document, '1')}")
         for judgement in ours:
-            print(*_evidence(judgement, path_of) if in_full else _line(judgement), sep="\n")
+            print(*_evidence(judgement, path_of) if asked.in_full else _line(judgement), sep="\n")
     counts = {verdict: [each.verdict for each in judgements].count(verdict)
               for verdict in claims.Verdict}  # fmt: skip
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     print(f"\n{told}; {len(work.plan.cells)} cells in {readable_duration(seconds)}")
-    print(f"records in {lifecycle.relative(folder)}")
+    print(f"records in {lifecycle.relative(folder)}, page {lifecycle.relative(page)}")
 
 
 def _by_document(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
@@ -340,7 +387,7 @@ def _verdict(judgement: Judgement) -> str:
 
 
 def _line(judgement: Judgement) -> list[str]:
-    from runner.claims import decisive
+    from runner.claim_words import decisive
 
     claim = judgement.claim
     return [f"{claim.id}  {_verdict(judgement)}  {claim.claim}: {decisive(judgement)}"]
@@ -348,25 +395,26 @@ def _line(judgement: Judgement) -> list[str]:
 
 def _evidence(judgement: Judgement, path_of: Any) -> list[str]:
     """Each case: its cells, what was expected and why, what was found."""
-    from runner import claims
+    from runner import claim_words, claims
 
     claim = judgement.claim
     lines = [f"{claim.id}  {_verdict(judgement)}  {claim.claim}"]
     for judged in judgement.cases:
         case = judged.case
-        lines.append(f"  {case.when}: {claims.holding(judged)}")
+        lines.append(f"  {case.when}: {claim_words.holding(judged)}")
         lines.append(f"    run      {_words(case.run)}")
         if case.against:
             lines.append(f"    against  {_words(case.against)}")
         for tested in judged.tested:
-            lines.append(f"    expected {claims.rule(tested.expectation)}")
+            lines.append(f"    expected {claim_words.rule(tested.expectation)}")
             if tested.expectation.because:
                 lines.append(f"             ({tested.expectation.because})")
-            lines.append(f"    found    {claims.figures_of(tested, case)}")
+            lines.append(f"    found    {claim_words.figures_of(tested, case)}")
         cells = [path_of(words) for words in case.cells]
-        lines.append(f"    cells    {', '.join([cells[0], *(Path(each).name for each in cells[1:])])}")
+        others = [Path(each).name for each in cells[1:]]
+        lines.append(f"    cells    {', '.join([cells[0], *others])}")
     if judgement.verdict is claims.Verdict.DEPENDS:
-        lines.append(f"  so it depends: {claims.condition(judgement)}")
+        lines.append(f"  so it depends: {claim_words.condition(judgement)}")
     if judgement.advice:
         lines.append(f"  instead: {judgement.advice}")
     for other in claim.contradicts:
@@ -375,4 +423,6 @@ def _evidence(judgement: Judgement, path_of: Any) -> list[str]:
 
 
 def _words(words: Words) -> str:
-    return " ".join(f"{key}={value}" for key, value in words.items())
+    from runner.selection import word
+
+    return " ".join(f"{key}={word(value)}" for key, value in words.items())

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import re
 from collections.abc import Sequence
 from pathlib import Path
 

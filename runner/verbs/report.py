@@ -40,9 +40,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--peak", action="store_true", help="print what the peak is made of instead"
     )
-    parser.add_argument(
-        "--pictures", action="store_true", help="also PNGs of the peak and the timeline of each run"
-    )
+    parser.add_argument("--pictures", action="store_true", help="also the pictures, as PNG")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     options = parser.parse_args(arguments)
 
@@ -67,7 +65,7 @@ def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool)
         if folders == [folder]:
             written += report.views(folder)
         if pictures:
-            written += [picture for each in folders for picture in report.pictures(each)]
+            written += report.pictures(folder)
     except OSError as error:
         raise BadInput(
             f"{error.filename}: can't be written ({error.strerror}).",

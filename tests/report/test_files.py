@@ -16,6 +16,7 @@ from runner.verbs import report as verb
 from tests.conftest import Cli
 from tests.factories import completed, failed, kept
 from tests.report.conftest import PEAK_BYTES
+from tests.report.test_markup import hostile_sweep
 
 
 def test_views_are_the_timeline_the_folded_stacks_and_the_table(run_folder: Path) -> None:
@@ -64,6 +65,21 @@ def test_pictures_are_png_of_the_peak_and_the_timeline(run_folder: Path) -> None
         assert height > least_height
         assert len(content) < 200_000
     assert {each.name for each in run_folder.glob("*.png")} == {"peak.png", "timeline.png"}
+
+
+def test_a_sweep_s_pictures_are_its_peaks_its_times_and_memory_along_what_was_swept(
+    sweep_folder: Path,
+) -> None:
+    pictures = report.pictures(sweep_folder)
+    assert [each.name for each in pictures] == [
+        *("peaks.png", "steps.png", "peak_against_batch.png"),
+    ]
+    assert all(each.read_bytes().startswith(b"\x89PNG") for each in pictures)
+
+
+def test_hostile_names_can_be_drawn_too(tmp_path: Path) -> None:
+    assert len(report.pictures(hostile_sweep(tmp_path / "sweep"))) == 2
+    assert len(report.pictures(tmp_path / "sweep" / "0")) == 2
 
 
 def test_nothing_half_written_stays_behind(run_folder: Path) -> None:

@@ -16,10 +16,11 @@ def classifier() -> keras.Model:
 
 
 def two_by_two() -> keras.Model:
-    """Two inputs by name, two outputs."""
+    """Two inputs by name, two outputs, one of them in float32 even in mixed precision."""
     inputs = {"left": keras.Input([5]), "right": keras.Input([7])}
     both = keras.layers.Concatenate()([inputs["left"], inputs["right"]])
-    return keras.Model(inputs, [keras.layers.Dense(3)(both), keras.layers.Dense(2)(both)])
+    outputs = [keras.layers.Dense(3)(both), keras.layers.Dense(2, dtype="float32")(both)]
+    return keras.Model(inputs, outputs)
 
 
 def open_sided() -> keras.Model:

@@ -1,0 +1,346 @@
+"""The largest value that fits: which value to try next, and when it is found.
+
+Core: standard library and NumPy. What fits is for real runs to say; a `probe` is passed in that
+makes one. The search spends few of them, and few that fail, because a failing one costs ten seconds
+of the allocator's patience:
+
+1. Up from where it starts, in steps too small to run out even if memory grew with the value's cube.
+2. After three values, or once the limit is near, straight to where the model says it is. The model
+   is what the trials asked their allocator for: each allocation's size, as it changed from value to
+   value, is continued, and TensorFlow's allocator is played with them (`bfc`). Where their number
+   changes too, what the allocator needed for each is continued instead.
+3. The value that fits and the next one, that fails, are both run. Where the model is wrong, the
+   search closes in on the limit from below, in steps that double with each surprise.
+
+A memory trial tells whether a value fits; the answer must also go through the timing trials of a
+whole run. If it fails there, memory varies from step to step or from process to process: from then
+on every probe is a whole run, and the answer is one that has completed several times.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner import bfc
+from runner.bfc import Requests
+
+Floats = NDArray[np.float64]
+
+_FAR = 16
+"""No value is tried that is this many times as large as the largest that fits."""
+
+MOST = 2**31 - 1
+"""Of any field."""
+
+_MANY_TIMES = 3
+"""Where memory varies, the answer has completed as often as this."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a real run with that value told."""
+
+    value: int
+    fits: bool
+    peak_bytes: int | None = None
+    """Most tensor bytes live at once, where it fits; of memory that grows, after all steps."""
+    requests: Requests | None = None
+    whole: bool = False
+    """Whether the timing trials of a whole run were made, too."""
+
+    @cached_property
+    def needs_bytes(self) -> int | None:
+        """The smallest cap under which it would have fitted, so far as that can be told."""
+        if self.requests is None or self.peak_bytes is None:
+            return self.peak_bytes
+        return max(self.peak_bytes, bfc.needs_bytes(self.requests))
+
+
+class Prober(Protocol):
+    def __call__(self, value: int, *, whole: bool) -> Probe:
+        """Run it: a memory trial, and the timing trials as well if `whole`, or if memory grows from
+        step to step, so that few steps don't tell of many. What ends in any way but completed or
+        out of memory is raised."""
+        ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """`largest` is None where nothing fits, and `fails` where `most` does: then there may be
+    more."""
+
+    largest: int | None
+    fails: int | None
+    varies_to: int | None
+    """Where memory varies, the largest value that has completed a trial."""
+    probes: tuple[Probe, ...]
+
+
+@dataclass
+class Search:
+    """`cap_bytes` is the device's; without one, as under a host limit, there is no model."""
+
+    probe: Prober
+    cap_bytes: int | None
+    most: int = MOST
+    probes: list[Probe] = field(default_factory=list)
+    _low: int | None = None
+    _high: int | None = None
+    _proven: Counter[int] = field(default_factory=Counter)
+    """How many whole runs with a value have completed."""
+    _varies_to: int | None = None
+    _surprises: int = 0
+    """In a row: probes that did not end as the model said."""
+
+    def run(self, start: int) -> Found:
+        value: int | None = min(start, self.most)
+        while value is not None:
+            self._try(value, whole=self._varies_to is not None)
+            value = self._next()
+        return Found(self._low, self._high, self._varies_to, tuple(self.probes))
+
+    def _try(self, value: int, *, whole: bool) -> bool:
+        expected = self._forecast().fits(value)
+        probe = self.probe(value, whole=whole)
+        self.probes.append(probe)
+        self._surprises = self._surprises + 1 if expected == (not probe.fits) else 0
+        if probe.fits:
+            self._low = max(value, self._low or 0)
+            self._proven[value] += probe.whole
+        else:
+            self._high = value
+        return probe.fits
+
+    def _next(self) -> int | None:
+        """What to try: between the largest value that fits and the smallest that fails. None when
+        the answer is found."""
+        if self._low is None:
+            return self._lower()
+        most_left = self.most if self._high is None else self._high - 1
+        enough = 0 if self._varies_to is None else _step(self._low)  # it is a range then
+        if most_left - self._low > enough or (self._high is None and self._low < most_left):
+            return self._between(self._low, most_left)
+        return self._confirmed(self._low)
+
+    def _lower(self) -> int | None:
+        """Nothing fits so far."""
+        assert self._high is not None
+        if self._high == 1:
+            return None
+        if self._varies_to is None:
+            return max(1, self._high // 16)
+        return max(1, self._high - (_step(self._high) << self._failures_in_a_row - 1))
+
+    def _between(self, low: int, most_left: int) -> int:
+        """Above `low`, at most `most_left`."""
+        a_third = min(most_left, low + -(-(most_left + 1 - low) // 3))
+        above = min(2 * low, most_left) if self._high is None else a_third
+        if self.cap_bytes is None or self._varies_to is not None:
+            return above
+        forecast = self._forecast()
+        guess = forecast.largest(low, min(most_left, low * _FAR))
+        if guess is None or (guess > 2 * low and not forecast.is_settled):
+            return min(above if guess is None else guess, max(low + 1, self._cautious(low)))
+        if self._high is not None and forecast.fits(self._high):  # it did not
+            step = _step(self._high) << max(0, self._surprises - 1)
+            return max(a_third, self._high - step)
+        if guess == low:
+            return min(low + (1 << self._surprises), above)
+        return guess
+
+    def _cautious(self, low: int) -> int:
+        """Fits even if memory grows with the value's cube."""
+        peak = self._fitting[-1].peak_bytes
+        assert self.cap_bytes is not None
+        return 2 * low if not peak else int(low * (self.cap_bytes / peak) ** (1 / 3))
+
+    def _confirmed(self, low: int) -> int | None:
+        """None if whole runs with it complete; else what to try below it."""
+        while self._proven[low] < (1 if self._varies_to is None else _MANY_TIMES):
+            if not self._try(low, whole=True):
+                self._varies_to = max(low, self._varies_to or 0)
+                self._low = None
+                return self._lower()
+        return None
+
+    @property
+    def _failures_in_a_row(self) -> int:
+        count = 0
+        while count < len(self.probes) and not self.probes[-1 - count].fits:
+            count += 1
+        return count
+
+    @property
+    def _fitting(self) -> list[Probe]:
+        """What fits, smallest first; of a value that was probed often, the last."""
+        found = {probe.value: probe for probe in self.probes if probe.fits}
+        return [found[value] for value in sorted(found)]
+
+    def _forecast(self) -> Forecast:
+        return Forecast(self._fitting[-3:], self.cap_bytes or 0)
+
+
+def _step(value: int) -> int:
+    return max(1, value // 100)
+
+
+class Forecast:
+    """What larger values would need, from up to three that fit."""
+
+    def __init__(self, probes: Sequence[Probe], cap_bytes: int) -> None:
+        self._probes = [probe for probe in probes if probe.peak_bytes is not None]
+        self._cap_bytes = cap_bytes
+        self._sizes = self._aligned()
+        self._needs = None if self._sizes else self._needed()
+
+    @property
+    def is_settled(self) -> bool:
+        return len(self._probes) >= 3
+
+    def fits(self, value: int) -> bool | None:
+        """None where nothing can be said."""
+        if self._sizes is not None:
+            requests = self._probes[-1].requests
+            assert requests is not None
+            sizes = np.maximum(0, np.rint(self._sizes(value))).astype(np.int64).tolist()
+            return bfc.fits(requests, sizes, self._cap_bytes)
+        if self._needs is not None:
+            return float(self._needs(value)) <= self._cap_bytes
+        return None
+
+    def largest(self, low: int, most: int) -> int | None:
+        """The largest value from `low`, which fits, to `most` that would fit."""
+        if self._sizes is None and self._needs is None:
+            return None
+        high = low + 1
+        while high <= most and self.fits(high):
+            low, high = high, 2 * high
+        high = min(high, most + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.fits(middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _aligned(self) -> Continued | None:
+        """Each allocation's size as a function of the value, if the trials made the same ones.
+
+        An allocation is known by what asked for it and how often that had asked before: ops that
+        run concurrently come in any order. A few may be more or fewer; they keep their size.
+        """
+        points: list[tuple[int, Floats]] = []
+        for probe in self._probes:
+            if probe.requests is None:
+                return None
+            newest = self._probes[-1].requests
+            assert newest is not None
+            sizes = _in_the_order_of(newest, probe.requests)
+            if sizes is not None:
+                points.append((probe.value, sizes))
+        return Continued(points, tolerance=0.0) if len(points) >= 2 else None
+
+    def _needed(self) -> Continued | None:
+        if len(self._probes) < 2:
+            return None
+        points = [
+            (probe.value, np.array(float(probe.needs_bytes)))
+            for probe in self._probes
+            if probe.needs_bytes is not None
+        ]
+        return Continued(points, tolerance=0.02)
+
+
+def _in_the_order_of(newest: Requests, older: Requests) -> Floats | None:
+    """The sizes of `older`'s allocations, where each has its counterpart in `newest`."""
+    if abs(len(newest.bytes) - len(older.bytes)) > len(newest.bytes) // 50:
+        return None
+    known = dict(zip(_keys(older), older.bytes, strict=True))
+    found = [known.get(key) for key in _keys(newest)]
+    if found.count(None) > len(found) // 50:
+        return None
+    sizes = [old if old is not None else new for old, new in zip(found, newest.bytes, strict=True)]
+    return np.array(sizes, float)
+
+
+def _keys(requests: Requests) -> list[tuple[str, int]]:
+    seen: Counter[str] = Counter()
+    keys = []
+    for label in requests.labels:
+        keys.append((label, seen[label]))
+        seen[label] += 1
+    return keys
+
+
+class Continued:
+    """Numbers that were seen at two or three values, continued: in a straight line, and where the
+    first of three lies off the line by more than `tolerance` of it, in a parabola."""
+
+    def __init__(self, points: Sequence[tuple[int, Floats]], tolerance: float) -> None:
+        (at0, y0), (at1, y1), (at2, y2) = points[-3:] if len(points) > 2 else (points[0], *points)
+        self._at1, self._at2, self._last = at1, at2, y2
+        self._slope = (y2 - y1) / (at2 - at1)
+        self._curve = np.zeros_like(y2)
+        if at0 != at1:
+            line = y1 - self._slope * (at1 - at0)
+            off = np.abs(y0 - line) > np.maximum(1.0, tolerance * np.abs(y0))
+            before = (y1 - y0) / (at1 - at0)
+            self._curve = np.where(off, (self._slope - before) / (at2 - at0), 0.0)
+
+    def __call__(self, value: int) -> Floats:
+        past = value - self._at2
+        return self._last + self._slope * past + self._curve * past * (value - self._at1)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Peak bytes as `constant + linear * value + square * value ** 2`; the last is often 0."""
+
+    constant: float
+    linear: float
+    square: float
+
+    def __call__(self, value: float) -> float:
+        return self.constant + self.linear * value + self.square * value * value
+
+
+def model(probes: Sequence[Probe]) -> Model | None:
+    """What the probes' peaks say, for people: a line if it meets them all within 2 %."""
+    peaks = {probe.value: probe.peak_bytes for probe in probes if probe.peak_bytes is not None}
+    if len(peaks) < 2:
+        return None
+    values = np.array(sorted(peaks), float)
+    bytes_ = np.array([peaks[int(value)] for value in values], float)
+    best = Model(0.0, 0.0, 0.0)
+    for degree in (1, 2):
+        if len(peaks) > degree:
+            scaled = values / values[-1]
+            found = np.linalg.lstsq(np.vander(scaled, degree + 1, increasing=True), bytes_)[0]
+            terms = [float(term / values[-1] ** power) for power, term in enumerate(found)]
+            best = Model(*[*terms, 0.0][:3])
+            if all(abs(best(v) - b) <= 0.02 * b for v, b in zip(values, bytes_, strict=True)):
+                return best
+    return best
+
+
+def bisection(answer: int, most: int) -> tuple[int, int]:
+    """What plain bisection over 1 to `most` would have cost: probes, and how many that fail."""
+    low, high = 0, most + 1
+    probes = failing = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        probes += 1
+        if middle <= answer:
+            low = middle
+        else:
+            high = middle
+            failing += 1
+    return probes, failing
