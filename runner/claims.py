@@ -276,7 +276,9 @@ def _check_metric(name: str, where: str) -> None:
     if not phase and name not in METRICS:
         raise BadInput(f"{where}: {name!r} is no metric.", nearest(name, METRICS))
     if phase and phase not in set(Phase):
-        raise BadInput(f"{where}: {phase!r} is no phase.", nearest(phase, list(Phase)))
+        raise BadInput(
+            f"{where}: {phase!r} is no phase.", nearest(phase, [each.value for each in Phase])
+        )
     if phase and figure not in _FIGURES:
         raise BadInput(f"{where}: {figure!r} is no phase's figure.", nearest(figure, _FIGURES))
 

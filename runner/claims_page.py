@@ -20,7 +20,7 @@ _STYLE = """
 .verdict.depends { color: var(--kept); } .verdict.inconclusive { color: var(--unknown); }
 .claim { border-top: 1px solid var(--rule); padding: 18px 0 10px; }
 .claim h3 { margin: 0 0 6px; font-size: 1.08rem; }
-.claim h3 a, nav a { color: inherit; }
+a { color: var(--link); }
 .instead { border-left: 4px solid var(--passing); padding-left: 10px; margin: 10px 0; }
 .cases { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 330px), 1fr));
   gap: 14px; margin: 10px 0; }

@@ -74,7 +74,7 @@ def fitting(
     offered: Mapping[str, Any],
     where: str = "scenario.arguments",
 ) -> dict[str, Any]:
-    """`arguments`, with what it names of that which is `offered`; `BadInput` where they don't fit."""
+    """`arguments`, with what it names of what is `offered`; `BadInput` where they don't fit."""
     parameters = signature.parameters.values()
     by_name = [
         each.name

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import factories
 import pytest
 import yaml
 
@@ -17,6 +16,7 @@ from runner import claim_words, claims, places
 from runner.claims import Judgement, Verdict
 from runner.errors import BadInput
 from runner.records import Record
+from tests import factories
 
 T, F, U = True, False, None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
@@ -98,7 +99,7 @@ def test_a_step_that_keeps_a_vector_grows_by_exactly_its_bytes(
     run_scenario: RunScenario, execution: str
 ) -> None:
     live = _live(run_scenario(Keeper(7_777), kind="memory", execution=execution))
-    assert {after - before for before, after in zip(live, live[1:], strict=False)} == {31_108}
+    assert {after - before for before, after in pairwise(live)} == {31_108}
 
 
 def _live(trial: Trial) -> list[float]:

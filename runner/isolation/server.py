@@ -35,7 +35,7 @@ _MOST_OUTPUT = 1_000_000
 _SERVER_LOST = "ended together with the server"
 
 _UNTOLD = 255
-"""What `Process.exitcode` reads when the server was gone before it could tell; or the child's own."""
+"""What `Process.exitcode` reads when the server was gone before it could tell; or a child's own."""
 
 
 class Server:

@@ -25,7 +25,6 @@ from greenlet import greenlet
 from runner.config import Experiment
 from runner.errors import RunnerError
 from runner.isolation import failure, lifeline, shortage
-from runner.measure import samples
 from runner.measure.phases import Limits, Meter, go_through
 from runner.records import Phase, Status
 from runner.scenario import Function
@@ -215,6 +214,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
     from runner import devices
     from runner.execution import Execution
+    from runner.measure import samples
     from runner.measure.meters import MemoryMeter
     from runner.measure.requests import RequestCollector
     from runner.measure.tracing import AllocationTracing

@@ -1,9 +1,10 @@
 """The meters that the phase loop is given: one for timing trials, one for memory trials.
 
-A timing trial reads the clock and the kernel's account of the process, and nothing else. Host memory is anonymous resident memory (`RssAnon`): pages of
-libraries that TensorFlow maps in are the kernel's to drop, and not the user's memory. The peak
-comes from the kernel's high-water mark, which is exact to a few pages and misses nothing; it covers
-mapped files too, so their share at the end of the span is taken off.
+A timing trial reads the clock and the kernel's account of the process, and nothing else. Host
+memory is anonymous resident memory (`RssAnon`): pages of libraries that TensorFlow maps in are the
+kernel's to drop, and not the user's memory. The peak comes from the kernel's high-water mark, which
+is exact to a few pages and misses nothing; it covers mapped files too, so their share at the end of
+the span is taken off.
 """
 
 from __future__ import annotations

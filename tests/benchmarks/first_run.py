@@ -1,6 +1,6 @@
 """What one run costs over its own work, and how close its meters come to the truth.
 
-    python -m tests.benchmarks first_run
+python -m tests.benchmarks first_run
 """
 
 from __future__ import annotations

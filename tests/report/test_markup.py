@@ -17,7 +17,8 @@ from tests.report.pages import Element, parsed
 
 HOSTILE = (
     "</script></style></title><script>window.hacked = 1</script>"
-    '<img src="http://192.0.2.1/x" onerror="window.hacked = 2">&lt;b&gt;"\' \x1b[31m\x00 \ud800 漢 ü'
+    '<img src="http://192.0.2.1/x" onerror="window.hacked = 2">&lt;b&gt;"\''
+    " \x1b[31m\x00 \ud800 漢 ü"
 )
 
 

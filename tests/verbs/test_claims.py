@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import yaml
-from conftest import Cli
 
 from runner import claims, records
 from runner.claims import Verdict
 from runner.records import Record
+from tests.conftest import Cli
 
 GROWS = {
     "claim": "a kept vector makes each step grow by it",
