@@ -338,7 +338,18 @@ def _arguments(words: Sequence[str]) -> list[str]:
                 f"Keep one; to sweep over both: -m {key}=A,B.",
             )
         said[key] = word
-    return [_into_mapping(word) if word in said.values() else word for word in words]
+    sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
+    ours = set(said.values())
+    return [_for_hydra(word, sweeps_scenarios) if word in ours else word for word in words]
+
+
+def _for_hydra(word: str, sweeps_scenarios: bool) -> str:
+    """Hydra composes a sweep once without what is swept, to find its sweeper; a parameter of a
+    scenario that is swept would be unknown there, so it is made a sweep over its one value."""
+    key, _, value = word.partition("=")
+    if sweeps_scenarios and key.startswith("scenario.") and not _parsed(word).is_sweep_override():
+        return f"{key}=choice({value})"
+    return _into_mapping(word)
 
 
 def _into_mapping(word: str) -> str:

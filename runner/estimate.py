@@ -290,8 +290,8 @@ def host_growth(resident: Sequence[float]) -> float:
 
     A leak rises all along; a few jumps make a slope too, but leave most tenths level with those
     before. So of the eight rises from a tenth to the next but one, at least six must be half of
-    what the slope promises, or more. (To the next one would miss a leak that comes in stairs, as
-    `model.predict` leaks: 200 kB every dozen steps, whenever Python has collected its garbage.)
+    what the slope promises, or more. (To the next one would miss growth that comes in stairs: what
+    holds on between two collections of Python's garbage comes as 200 kB every dozen steps.)
     """
     import numpy as np
 

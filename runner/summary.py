@@ -7,6 +7,7 @@ peak, and of equal ones the fastest; what did not complete comes last, with its 
 from __future__ import annotations
 
 import math
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from runner.lifecycle import LOG_FILE, relative
 from runner.metrics import METRICS, readable
 from runner.records import RECORD_FILE, Outcome, Record
 from runner.sweep import Result
-from runner.tracking import Links
+from runner.tracking import LOCAL_UI, Links
 
 MOST_ROWS = 40
 """Of cells that completed; beyond that the table is a file to open."""
@@ -56,7 +57,7 @@ def of_run(folder: Path, seconds: float, page: str | None) -> str:
     if not record.outcome.completed:
         lines.append(f"  log      {relative(folder / LOG_FILE)}")
     if page:
-        lines.append(f"  MLflow   {page}")
+        lines += [f"  MLflow   {page}", *_served(page)]
     return "\n".join(lines)
 
 
@@ -119,6 +120,13 @@ def _first_against_steady(record: Record) -> str:
     return f"{first / steady:,.1f} times a steady step" if first and steady else ""
 
 
+def _served(page: str) -> list[str]:
+    """Pages of the embedded store are there while somebody serves them."""
+    if not page.startswith(LOCAL_UI):
+        return []
+    return ["           which `python -m runner ui` serves"]
+
+
 # A sweep.
 
 
@@ -130,10 +138,8 @@ def of_sweep(
     failed = [cell for cell in cells if not cell.outcome.completed]
     best = sorted((cell for cell in cells if cell.outcome.completed), key=lambda cell: cell.order)
     lines = ["", *_table(plan, best, failed), ""]
-    trials = "" if plan.launcher is None else f" under {plan.launcher}, not side by side in time"
-    lines.append(
-        f"{len(best)} of {len(cells)} cells completed{trials}, {readable_duration(seconds)}"
-    )
+    took = readable_duration(seconds)
+    lines.append(f"{len(best)} of {len(cells)} cells completed in {took}{_apart(plan)}")
     folder = relative(result.folder)
     lines.append(f"  table    {folder}/{tables.CSV_FILE}, {tables.PARQUET_FILE}")
     if report:
@@ -142,11 +148,18 @@ def of_sweep(
         lines.append(f"  log      {folder}/{LOG_FILE}")
     if links:
         lines += [f"  MLflow   {links.runs}", f"  charts   {links.comparison}"]
+        lines += _served(links.runs)
     if result.interrupted:
-        lines.append(f"  go on    the same words and resume={folder}")
+        lines.append(f"  go on    the same words and resume={shlex.quote(folder)}")
     elif len(best) > 1 and plan.swept:
-        lines.append(f"  compare  python -m runner compare {folder}")
+        lines.append(f"  compare  python -m runner compare {shlex.quote(folder)}")
     return "\n".join(lines)
+
+
+def _apart(plan: Plan) -> str:
+    if plan.launcher is None:
+        return ""
+    return f" under {plan.launcher}: not in rounds, so times are less sure to be comparable"
 
 
 class _Cell:

@@ -13,7 +13,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -163,7 +163,11 @@ def run_all(
 def _finish(run: Run, machine: Mapping[str, Any], publisher: Publisher) -> None:
     """A record that is there already is kept as it is; the store may lack it all the same."""
     if not run.closed:
+        from runner import report  # only what is measured has views
+
         lifecycle.close_run(run, machine)
+        with suppress(OSError):  # the record is safe; `report` makes these again
+            report.views(run.folder)
     publisher.publish(run.folder)
 
 

@@ -73,14 +73,17 @@ class KerasTraining:
         optimizer = keras.optimizers.Adam(gradient_accumulation_steps=steps)
         optimizer.build(model.trainable_variables)
 
+        def squares(error: Any) -> Any:
+            return tf.nn.l2_loss(tf.cast(error, tf.float32))
+
         @bench.compile
         def train(inputs: Any, targets: Any) -> Any:
             with tf.GradientTape() as tape:
                 outputs = tf.nest.flatten(model(inputs, training=True))
                 # A sum, as the gradient of a mean makes a constant from NumPy, whose memory
                 # TensorFlow shares or copies by how it happens to be aligned.
-                errors = [tf.subtract(*pair) for pair in zip(outputs, targets, strict=True)]
-                loss = tf.add_n([tf.nn.l2_loss(tf.cast(each, tf.float32)) for each in errors])
+                pairs = zip(targets, outputs, strict=True)
+                loss = tf.add_n([squares(output - target) for target, output in pairs])
             gradients = tape.gradient(loss, model.trainable_variables)
             optimizer.apply(gradients, model.trainable_variables)
             return loss

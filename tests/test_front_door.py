@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runner import places, records
+from runner import compose, places, records
 from tests.conftest import Cli
 
 ENDLESS = ("scenario=python_loop", "scenario.iterations=2000000000", "tracking=none")
@@ -124,7 +124,8 @@ def test_a_run_leaves_record_trials_config_and_log(cli: Cli, outputs: Path, tmp_
     assert "\x1b" not in done.stdout, "piped output holds no control codes"
     (folder,) = (outputs / "runs").glob("*/*")
     assert {path.name for path in folder.iterdir()} == {
-        *("record.json", "trials.jsonl", "config.yaml", "run.log")
+        *("record.json", "trials.jsonl", "config.yaml", "run.log"),
+        *("timeline.json", "allocations.folded", "allocations.csv"),
     }
     record = records.read(folder)
     assert record.outcome.completed
@@ -205,3 +206,10 @@ def test_a_run_that_fails_exits_1_and_says_where_its_log_is(cli: Cli, outputs: P
     assert record.outcome.status == "timed_out"
     assert record.metrics["tensor_peak_bytes"] is None
     assert "deadline" in record.unavailable["tensor_peak_bytes"]
+
+
+def test_a_parameter_said_once_holds_for_every_scenario_of_a_sweep(tmp_path: Path) -> None:
+    words = ["-m", "scenario=python_loop,while_loop", "scenario.gradient=tape", "batch_size=3,5"]
+    plan = compose.plan(words, tmp_path / "sweep")
+    assert [cell.experiment.parameters["gradient"] for cell in plan.cells] == ["tape"] * 4
+    assert plan.swept == ("scenario", "batch_size")

@@ -69,8 +69,7 @@ class Along:
             return ""
         if len(found) == 1:
             ((words, names),) = found.items()
-            everywhere = f" in all {len(names)} groups of cells" if len(names) > 1 else ""
-            return f"Peak memory is {words}{everywhere}."
+            return f"Peak memory is {words}{_where(len(names), len(self._each))}."
         said = [
             f"{words} for {names[0] if len(names) == 1 else f'{len(names)} groups of cells'}"
             for words, names in sorted(found.items(), key=lambda item: -len(item[1]))
@@ -139,6 +138,13 @@ def _alike(tracks: Sequence[Track]) -> list[Track]:
     return [
         Track("; ".join(track.name for track in same), same[0].series) for same in found.values()
     ]
+
+
+def _where(told: int, all_of_them: int) -> str:
+    """In how many groups of cells, if there are several."""
+    if told < all_of_them:
+        return f" in {told} of {all_of_them} groups of cells"
+    return {1: "", 2: " in both groups of cells"}.get(told, f" in all {told} groups of cells")
 
 
 def number(value: float) -> str:

@@ -88,7 +88,7 @@ def _peak(allocations: Mapping[str, Any], title: str) -> Figure:
     when = f"{readable_bytes(allocations['total_bytes'])} at the peak, {peak.moment(allocations)}"
     axes.set_title(f"{_short(title)}\n{_short(when)}", loc="left",
                    color=_TEXT, fontsize=11)  # fmt: skip
-    axes.legend(loc="lower right", frameon=False)
+    _name_parts(axes)
     return figure
 
 
@@ -103,7 +103,7 @@ def draw_sweep(records: Sequence[Record], folder: Path) -> list[Path]:
         along = Along(grid, axis)
         if along.drawn:
             name = ALONG_FILE.format(re.sub(r"\W", "_", along.short))
-            drawn.append(_keep(_along(along), folder / name))
+            drawn.append(_keep(_along(along, title_of(grid)), folder / name))
     return drawn
 
 
@@ -121,8 +121,7 @@ def _peaks(grid: Grid) -> Figure:
             end += part.value
         _beside(axes, place, end, row.remark if row.missing else row.figure)
     _ticks(axes, from_zero([1.15 * longest], readable_bytes), across=True)
-    if named:
-        axes.legend(loc="best", frameon=False)
+    _name_parts(axes)
     return figure
 
 
@@ -183,7 +182,15 @@ def _beside(axes: Axes, place: float, end: float, text: str) -> None:
     axes.annotate(f" {_short(text)}", (end, place), va="center", color=_TEXT, fontsize=9)
 
 
-def _along(along: Along) -> Figure:
+def _name_parts(axes: Axes) -> None:
+    """A legend in the order in which parts are stacked."""
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    names = [name for name in _LOOKS if name in handles]
+    if names:
+        axes.legend([handles[name] for name in names], names, loc="best", frameon=False)
+
+
+def _along(along: Along, title: str) -> Figure:
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.add_subplot()
     x, y = along.scales()
@@ -194,12 +201,13 @@ def _along(along: Along) -> Figure:
             [y.place(peak) for _, peak in track.points],
             _MARKS[number % len(_MARKS)],
             color=_COLOURS[number % len(_COLOURS)],
+            markersize=10 - 1.5 * (number % len(_MARKS)),  # one on another leaves both to be seen
             label=_short(track.name) + law,
         )
     _ticks(axes, x, across=True, unit=True)
     _ticks(axes, y, across=False, unit=True)
     axes.set_xlabel(_short(along.axis), color=_MUTED, fontsize=9)
-    axes.set_title("peak tensor memory", loc="left", color=_TEXT, fontsize=11)
+    axes.set_title(f"{_short(title, 90)}\npeak tensor memory", loc="left", color=_TEXT, fontsize=11)
     axes.legend(loc="best", frameon=False, fontsize=9)
     return figure
 

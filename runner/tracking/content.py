@@ -33,6 +33,8 @@ ARTIFACTS = (
     "*.svg",
     "*.csv",
     "*.md",
+    "timeline.json",
+    "allocations.folded",
 )
 """The files of a run's folder that are kept with its run, where they are there."""
 

@@ -16,7 +16,7 @@ from runner.claims import Verdict
 from runner.records import Record
 from tests.conftest import Cli
 
-GROWS = {
+GROWS: dict[str, Any] = {
     "claim": "a kept vector makes each step grow by it",
     "document": "a test",
     "cases": [
@@ -43,8 +43,8 @@ GROWS = {
 
 def _swapped() -> dict[str, Any]:
     (case,) = GROWS["cases"]
-    run = {**case["run"], **case["against"]}  # type: ignore[dict-item]
-    return {**GROWS, "cases": [{**case, "run": run, "against": case["run"]}]}  # type: ignore[dict-item]
+    run = {**case["run"], **case["against"]}
+    return {**GROWS, "cases": [{**case, "run": run, "against": case["run"]}]}
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_mistyped_field_is_named_with_its_claim(
     cli: Cli, claim: Callable[[str, dict[str, Any]], Path], outputs: Path
 ) -> None:
     (case,) = GROWS["cases"]
-    wrong = {**case, "sizes": {"scenario.elemets": [1, 2, 3]}}  # type: ignore[dict-item]
+    wrong = {**case, "sizes": {"scenario.elemets": [1, 2, 3]}}
     done = cli("claims", str(claim("wrong", {**GROWS, "cases": [wrong]})))
     assert done.returncode == 2
     assert "claim wrong: cases.0: scenario.elemets" in done.stderr
