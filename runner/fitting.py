@@ -13,12 +13,14 @@ of the allocator's patience:
    search closes in on the limit from below, in steps that double with each surprise.
 
 A memory trial tells whether a value fits; the answer must also go through the timing trials of a
-whole run. If it fails there, memory varies from step to step or from process to process: from then
-on every probe is a whole run, and the answer is one that has completed several times.
+whole run. Where memory varies from step to step, since TensorFlow runs ops concurrently, a value
+near the limit fits in one run and not in the next. Every probe near it is a whole run then, and the
+answer is the safe end of a range: it has completed several times.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -54,6 +56,8 @@ class Probe:
     requests: Requests | None = None
     whole: bool = False
     """Whether the timing trials of a whole run were made, too."""
+    varies: bool = False
+    """Whether one step's peak is not the other's."""
 
     @cached_property
     def needs_bytes(self) -> int | None:
@@ -78,8 +82,9 @@ class Found:
 
     largest: int | None
     fails: int | None
-    varies_to: int | None
-    """Where memory varies, the largest value that has completed a trial."""
+    varies: bool
+    """Whether values from `largest` to `fails` may do either: then `largest` has completed several
+    times, and `fails`, a few per cent more, has run out at least once. Else it is the next one."""
     probes: tuple[Probe, ...]
 
 
@@ -93,63 +98,63 @@ class Search:
     probes: list[Probe] = field(default_factory=list)
     _low: int | None = None
     _high: int | None = None
-    _proven: Counter[int] = field(default_factory=Counter)
-    """How many whole runs with a value have completed."""
-    _varies_to: int | None = None
+    _completed: Counter[int] = field(default_factory=Counter)
+    """How many whole runs with a value have."""
+    _varies: bool = False
+    """Every probe is a whole run then, and the answer an end of a range."""
+    _range_began: int = 0
+    """With that probe."""
     _surprises: int = 0
     """In a row: probes that did not end as the model said."""
 
     def run(self, start: int) -> Found:
         value: int | None = min(start, self.most)
         while value is not None:
-            self._try(value, whole=self._varies_to is not None)
-            value = self._next()
-        return Found(self._low, self._high, self._varies_to, tuple(self.probes))
+            self._try(value, whole=self._varies)
+            value = self._next_of_range() if self._varies else self._next()
+        return Found(self._low, self._high, self._varies, tuple(self.probes))
 
     def _try(self, value: int, *, whole: bool) -> bool:
-        expected = self._forecast().fits(value)
+        expected = None if self._varies else self._forecast().fits(value)
         probe = self.probe(value, whole=whole)
         self.probes.append(probe)
         self._surprises = self._surprises + 1 if expected == (not probe.fits) else 0
         if probe.fits:
             self._low = max(value, self._low or 0)
-            self._proven[value] += probe.whole
+            self._completed[value] += probe.whole
         else:
             self._high = value
         return probe.fits
 
+    # Where a value fits or does not.
+
     def _next(self) -> int | None:
-        """What to try: between the largest value that fits and the smallest that fails. None when
-        the answer is found."""
+        """Between the largest value that fits and the smallest that fails; None when the answer is
+        found."""
         if self._low is None:
-            return self._lower()
+            assert self._high is not None
+            return max(1, self._high // 16) if self._high > 1 else None
         most_left = self.most if self._high is None else self._high - 1
-        enough = 0 if self._varies_to is None else _step(self._low)  # it is a range then
-        if most_left - self._low > enough or (self._high is None and self._low < most_left):
+        if self._low < most_left:
             return self._between(self._low, most_left)
-        return self._confirmed(self._low)
-
-    def _lower(self) -> int | None:
-        """Nothing fits so far."""
-        assert self._high is not None
-        if self._high == 1:
+        if self._completed[self._low] or self._try(self._low, whole=True):
             return None
-        if self._varies_to is None:
-            return max(1, self._high // 16)
-        return max(1, self._high - (_step(self._high) << self._failures_in_a_row - 1))
+        return self._begin_range(None)
 
-    def _between(self, low: int, most_left: int) -> int:
+    def _between(self, low: int, most_left: int) -> int | None:
         """Above `low`, at most `most_left`."""
         a_third = min(most_left, low + -(-(most_left + 1 - low) // 3))
         above = min(2 * low, most_left) if self._high is None else a_third
-        if self.cap_bytes is None or self._varies_to is not None:
+        if self.cap_bytes is None:
             return above
         forecast = self._forecast()
         guess = forecast.largest(low, min(most_left, low * _FAR))
         if guess is None or (guess > 2 * low and not forecast.is_settled):
             return min(above if guess is None else guess, max(low + 1, self._cautious(low)))
+        if any(probe.varies for probe in self.probes):
+            return self._begin_range(guess)
         if self._high is not None and forecast.fits(self._high):  # it did not
-            step = _step(self._high) << max(0, self._surprises - 1)
+            step = max(1, self._high // 100) << max(0, self._surprises - 1)
             return max(a_third, self._high - step)
         if guess == low:
             return min(low + (1 << self._surprises), above)
@@ -161,21 +166,40 @@ class Search:
         assert self.cap_bytes is not None
         return 2 * low if not peak else int(low * (self.cap_bytes / peak) ** (1 / 3))
 
-    def _confirmed(self, low: int) -> int | None:
-        """None if whole runs with it complete; else what to try below it."""
-        while self._proven[low] < (1 if self._varies_to is None else _MANY_TIMES):
+    # Where memory varies.
+
+    def _begin_range(self, guess: int | None) -> int | None:
+        """What memory trials said does not count; what failed did fail."""
+        if not self._varies:
+            self._varies, self._range_began = True, len(self.probes)
+        self._low = max((value for value, times in self._completed.items() if times), default=None)
+        return self._next_of_range() if guess is None else guess
+
+    def _next_of_range(self) -> int | None:
+        """Down from what fails, up from what fits, in steps that double; then halves, down to a
+        step, and the answer several times."""
+        low, high = self._low, self._high
+        if low is None:
+            assert high is not None
+            return max(1, high - (_step(high) << self._in_a_row - 1)) if high > 1 else None
+        if high is None and low < self.most:
+            return min(self.most, low + (_step(low) << self._in_a_row - 1))
+        if high is not None and high - low > _step(low):
+            return (low + high) // 2
+        while self._completed[low] < _MANY_TIMES:
             if not self._try(low, whole=True):
-                self._varies_to = max(low, self._varies_to or 0)
-                self._low = None
-                return self._lower()
+                del self._completed[low]
+                return self._begin_range(None)
         return None
 
     @property
-    def _failures_in_a_row(self) -> int:
-        count = 0
-        while count < len(self.probes) and not self.probes[-1 - count].fits:
-            count += 1
-        return count
+    def _in_a_row(self) -> int:
+        """How many of the last probes of the range ended alike."""
+        alike = itertools.takewhile(
+            lambda probe: probe.fits == self.probes[-1].fits,
+            reversed(self.probes[self._range_began :]),
+        )
+        return min(8, max(1, sum(1 for _ in alike)))
 
     @property
     def _fitting(self) -> list[Probe]:
@@ -188,7 +212,8 @@ class Search:
 
 
 def _step(value: int) -> int:
-    return max(1, value // 100)
+    """As near as an end of a range is told."""
+    return max(1, value // 50)
 
 
 class Forecast:

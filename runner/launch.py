@@ -76,7 +76,7 @@ def run_cell(config: DictConfig) -> None:
             timeout = run.experiment.measure.timeout_seconds
             lifecycle.add_trial(run, server.run(assignment, timeout))
         if not run.closed:
-            lifecycle.close_run(run, environment.describe())
+            sweep.close(run, environment.describe())
 
 
 def _end_children() -> None:

@@ -80,10 +80,13 @@ def _table(limits: Sequence[Limit]) -> list[str]:
 def _remark(limit: Limit) -> str:
     if limit.problem or limit.found is None:
         return limit.problem or ""
-    if limit.found.varies_to is not None:
-        return f"memory varies: up to {limit.found.varies_to:,} completes at times"
     if limit.found.fails is None:
         return "as many as were asked for; more may fit"
+    if limit.found.varies:
+        return (
+            f"{limit.found.fails:,} ran out of memory, which varies with TensorFlow's concurrency: "
+            "this is the safe end (device.inter_op_threads=1 may make it exact)"
+        )
     return f"{limit.found.fails:,} is out of memory"
 
 

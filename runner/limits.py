@@ -79,7 +79,7 @@ class Limit:
             "metric_at_largest": self.metrics,
             "trials": self.trials,
             "fails": self.found.fails if self.found else None,
-            "varies_to": self.found.varies_to if self.found else None,
+            "varies": self.found.varies if self.found else None,
             "reason": self.problem,
             "model": model and [model.constant, model.linear, model.square],
             "record": self.folder and str(self.folder),
@@ -140,7 +140,14 @@ class _RealProber:
         on_gpu = str(trial.facts["device"]).startswith("GPU")
         asked = requests.from_json(sequence, grows=not on_gpu) if sequence else None
         needs_more = self.limit.vary.startswith("measure.") or peak is None
-        return Probe(value, fits=True, peak_bytes=peak, requests=asked, whole=needs_more)
+        return Probe(
+            value,
+            fits=True,
+            peak_bytes=peak,
+            requests=asked,
+            whole=needs_more,
+            varies=_varies(trial),
+        )
 
     def _rest(self, probe: Probe, wanted: Sequence[Assignment], done: list[Trial]) -> Probe:
         for assignment in wanted[len(done) :]:
@@ -239,6 +246,12 @@ def _tag(limit: Limit, value: int) -> dict[str, Any]:
 def _growth(trial: Trial) -> float:
     live = trial.steps.get("tensor_live_bytes", [])
     return estimate.tensor_growth(live) if len(live) >= 2 else 0.0
+
+
+def _varies(trial: Trial) -> bool:
+    """Whether one steady step takes more than another, by more than a scalar here and there."""
+    peaks = trial.steps.get("tensor_peak_bytes", [])
+    return bool(peaks) and max(peaks) - min(peaks) > 0.005 * max(peaks)
 
 
 def _ended(outcome: Outcome) -> str:

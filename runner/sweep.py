@@ -163,12 +163,17 @@ def run_all(
 def _finish(run: Run, machine: Mapping[str, Any], publisher: Publisher) -> None:
     """A record that is there already is kept as it is; the store may lack it all the same."""
     if not run.closed:
-        from runner import report  # only what is measured has views
-
-        lifecycle.close_run(run, machine)
-        with suppress(OSError):  # the record is safe; `report` makes these again
-            report.views(run.folder)
+        close(run, machine)
     publisher.publish(run.folder)
+
+
+def close(run: Run, machine: Mapping[str, Any]) -> None:
+    """The record of a run whose trials are over, and the files for other tools beside it."""
+    from runner import report  # only what is measured has views
+
+    lifecycle.close_run(run, machine)
+    with suppress(OSError):  # the record is safe; `report` makes these again
+        report.views(run.folder)
 
 
 def _rounds(runs: Sequence[Run], shuffler: random.Random) -> Iterator[Run]:

@@ -129,7 +129,7 @@ def _strategies(asked: _Asked, folder: Path) -> list[Strategy]:
     strategies = []
     for cell in plan.cells:
         words = dict(word.lstrip("+").partition("=")[::2] for word in cell.overrides)
-        swept = {key: words[key] for key in plan.swept if key in words}
+        swept = {key: _spelled(words[key]) for key in plan.swept if key in words}
         name = " ".join(f"{key}={value}" for key, value in swept.items())
         name = name or f"scenario={cell.experiment.scenario_name}"
         strategies.append(Strategy(cell.number, name, cell, swept))
@@ -141,6 +141,11 @@ def _strategies(asked: _Asked, folder: Path) -> list[Strategy]:
             f"Say execution={experiment.scenario.executions[0]}, or leave it out.",
         )
     return strategies
+
+
+def _spelled(value: str) -> str:
+    """As a user types it; Hydra says True."""
+    return value.lower() if value in ("True", "False") else value
 
 
 def _check(asked: _Asked, cell: Planned) -> None:

@@ -1,0 +1,118 @@
+"""What a sweep costs over the work that it measures, in time and in the parent's memory; and how
+long 10,000 records take to become a table.
+
+    python -m tests.benchmarks sweep_overhead
+    BENCHMARK_SLOW=1 python -m tests.benchmarks sweep_overhead      with 1,000 cells: 20 minutes
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from runner import records
+
+WORDS = ("-m", "scenario=tensor_per_step", "scenario.elements=10")
+BRIEF = ("measure.timing_processes=1", "measure.steps=5", "measure.max_seconds=0.1")
+
+_SWEEP = """
+import json, sys, time
+from runner import sweep
+from runner.verbs import run
+
+def peak():
+    status = open("/proc/self/status").read()
+    return int(status.partition("VmHWM:")[2].split()[0]) / 1e3
+
+times, original = [time.monotonic()], sweep.run_all
+def run_all(*arguments):
+    times.append(time.monotonic())
+    result = original(*arguments)
+    times.append(time.monotonic())
+    times.append(peak())
+    return result
+
+sweep.run_all = run_all
+code = run.main(sys.argv[1:])
+print(json.dumps([code, *times, time.monotonic(), peak()]))
+"""
+
+_TABLE = """
+import sys, time
+import runner
+started = time.monotonic()
+frame = runner.load(sys.argv[1])
+seconds = time.monotonic() - started
+status = open("/proc/self/status").read()
+print(len(frame), seconds, int(status.partition("VmHWM:")[2].split()[0]) / 1e3)
+"""
+
+
+def main() -> None:
+    slow = bool(os.environ.get("BENCHMARK_SLOW"))
+    for cells in (10, 100, *([1000] if slow else [])):
+        sweep_of(cells, "tracking=none")
+    sweep_of(10, "tracking=local")
+    table_of(10_000)
+
+
+def sweep_of(cells: int, tracking: str) -> None:
+    with tempfile.TemporaryDirectory() as outputs:
+        words = (*WORDS, f"seed=range({cells})", *BRIEF, tracking)
+        code, began, opened, ended, measuring_mb, over, peak_mb = _told(_SWEEP, words, outputs)
+        assert code == 0
+        folders = [path.parent for path in Path(outputs).rglob(records.RECORD_FILE)]
+        trials = [
+            trial for folder in folders for trial in records.read_trials(folder)
+            if "artifacts" not in folder.parts
+        ]  # fmt: skip
+    work = sum(phase["seconds"] or 0.0 for trial in trials for phase in trial.phases.values())
+    running = ended - opened
+    print(
+        f"{cells:>5} cells, {len(trials)} trials, {tracking}: "
+        f"{1000 * (running - work) / len(trials):.0f} ms a trial over the "
+        f"{1000 * work / len(trials):.0f} ms measured (its process, its record), "
+        f"{1000 * (opened - began) / cells:.0f} ms a cell to compose, "
+        f"{over - ended:.1f} s for table and report; "
+        f"parent's peak {measuring_mb:.0f} MB while measuring, {peak_mb:.0f} MB in all"
+    )
+
+
+def table_of(count: int) -> None:
+    """A real record of measure=quick, many times over."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        environment = {**os.environ, "RUNNER_OUTPUTS": name}
+        run = [sys.executable, "-m", "runner", "scenario=while_loop", "tracking=none"]
+        subprocess.run(run, check=True, capture_output=True, env=environment)
+        (file,) = folder.rglob(records.RECORD_FILE)
+        text = file.read_text()
+        record = json.loads(text)
+        for number in range(count):
+            copy = folder / "sweeps" / str(number)
+            copy.mkdir(parents=True)
+            (copy / file.name).write_text(text.replace(record["id"], f"{record['id']}-{number}"))
+        rows, seconds, megabytes = _told(_TABLE, [str(folder / "sweeps")], name)
+    print(
+        f"{rows:.0f} records of {len(text) / 1e3:.0f} kB to a table: {seconds:.1f} s, "
+        f"{megabytes:.0f} MB  [under 5 s, 1 GB]"
+    )
+
+
+def _told(code: str, words: Sequence[str], outputs: str) -> Any:
+    """The last line that the code prints in a fresh interpreter, as JSON or as numbers."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RUNNER_OUTPUTS": outputs},
+    )
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.strip().splitlines()[-1]
+    return json.loads(line if line.startswith("[") else f"[{','.join(line.split())}]")
