@@ -12,6 +12,7 @@ import json
 import math
 import os
 import resource
+import signal
 import sys
 import tempfile
 import traceback
@@ -88,6 +89,7 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
     """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result."""
     os.setsid()  # the terminal's Ctrl-C is the parent's affair; and the whole group can be ended
     lifeline.die_with_parent()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     for descriptor in (1, 2):
         os.dup2(output.fileno(), descriptor)
     output.close()

@@ -168,6 +168,7 @@ def test_ctrl_c_in_the_terminal_does_not_reach_it(outputs: Path, place: Place, r
     folder = kept(completed(), outputs / "runs" / "1")
     code = f"""
 import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 tracker.prepare(); tracker.wait_ready({LONG})
 print('ready', flush=True)
 try:
