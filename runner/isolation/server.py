@@ -61,6 +61,7 @@ class Server:
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+            _ends(pid)
 
     def run(
         self,

@@ -35,6 +35,8 @@ class HostMemory:
 
     def __init__(self) -> None:
         self._status = os.open("/proc/self/status", os.O_RDONLY)
+        self._statm = os.open("/proc/self/statm", os.O_RDONLY)
+        self._page = os.sysconf("SC_PAGE_SIZE")
         self.problem: str | None = None
         try:
             self._clear = os.open("/proc/self/clear_refs", os.O_WRONLY)
@@ -46,6 +48,11 @@ class HostMemory:
         """Start the high-water mark anew, from what is resident now."""
         if self.problem is None:
             os.pwrite(self._clear, b"5", 0)
+
+    def anonymous(self) -> int:
+        """As `read` has it, for a few microseconds: little enough to stand between two steps."""
+        _, resident, shared = os.pread(self._statm, 128, 0).split(b" ", 3)[:3]
+        return (int(resident) - int(shared)) * self._page
 
     def read(self) -> Resident:
         status = os.pread(self._status, 8192, 0)
@@ -79,30 +86,30 @@ class TimingMeter:
     def __post_init__(self) -> None:
         self._baseline = self.host.read().anonymous
         self._started = 0.0
-        self._steps_seconds = 0.0
-        self._steps_peak = 0
 
     def begin(self, phase: Phase, step: int) -> None:
-        self.host.forget()
+        if phase is Phase.RELEASE and self.seconds:
+            self._close(Phase.STEPS, sum(self.seconds), self.host.read())
+        if step == 0:  # the high-water mark of the steps is that of all of them
+            self.host.forget()
         self._started = time.perf_counter()
 
     def end(self, phase: Phase, step: int) -> None:
         seconds = time.perf_counter() - self._started
-        resident = self.host.read()
-        live = resident.anonymous - self._baseline
-        peak = max(live, resident.high_water - resident.files - self._baseline)
         if phase is Phase.STEPS:
             self.seconds.append(seconds)
-            self.host_bytes.append(live)
-            self._steps_seconds = seconds = self._steps_seconds + seconds
-            self._steps_peak = peak = max(self._steps_peak, peak)
+            self.host_bytes.append(self.host.anonymous() - self._baseline)
+        else:
+            self._close(phase, seconds, self.host.read())
+
+    def _close(self, phase: Phase, seconds: float, resident: Resident) -> None:
+        live = resident.anonymous - self._baseline
+        peak = max(live, resident.high_water - resident.files - self._baseline)
         self.phases[phase] = {
             "seconds": seconds,
             "host_bytes": live,
             "host_peak_bytes": None if self.host.problem else peak,
         }
-        if phase is Phase.FIRST_CALL:
-            give_back_free_pages()
 
 
 @dataclass
