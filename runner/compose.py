@@ -47,6 +47,7 @@ from runner.scenario import Scenario
 
 GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment")
 _ROOTS = frozenset({*GROUPS, "batch_size", "seed", "resume", "hydra"})
+_PLACES = ("hydra.sweep.dir", "hydra.sweep.subdir", "hydra.run.dir")
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class _Fields:
 
 def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
     """Compose every cell and check it. Raises `BadInput`; leaves nothing behind when it does."""
-    arguments = _arguments(words)
+    arguments = [*_arguments(words), _sweeps_into(sweep_folder)]
     made = [path for path in (sweep_folder, *sweep_folder.parents) if not path.exists()]
     cells: list[Planned] = []
     problems: list[RunnerError] = []
@@ -95,7 +96,6 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
         except RunnerError as problem:
             problems.append(problem)
 
-    OmegaConf.register_new_resolver("runner_sweep_folder", lambda: str(sweep_folder), replace=True)
     try:
         with _translated(), _as_command_line(arguments), _noting_launcher() as launchers:
             _hydra(note)
@@ -133,9 +133,13 @@ def planned(config: DictConfig) -> Planned:
 
 def launch(words: Sequence[str], sweep_folder: Path, task: Callable[[DictConfig], None]) -> None:
     """Have the launcher that the words ask for call `task` with each cell, wherever that is."""
-    folder = "'" + str(sweep_folder).replace("'", "\\'") + "'"  # jobs lack our resolver
-    with _as_command_line([*_arguments(words), f"hydra.sweep.dir={folder}"]):
+    with _as_command_line([*_arguments(words), _sweeps_into(sweep_folder)]):
         _hydra(task)
+
+
+def _sweeps_into(folder: Path) -> str:
+    path = str(folder).replace("'", "\\'")
+    return f"hydra.sweep.dir='{path}'"
 
 
 def _hydra(task: Callable[[DictConfig], None]) -> None:
@@ -337,6 +341,8 @@ def _arguments(words: Sequence[str]) -> list[str]:
                 f"{key}: said twice, {said[key]!r} and {word!r}.",
                 f"Keep one; to sweep over both: -m {key}=A,B.",
             )
+        if key in _PLACES:
+            raise BadInput(f"{key}: is the runner's to say.", "RUNNER_OUTPUTS names a place.")
         said[key] = word
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
     ours = set(said.values())

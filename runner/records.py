@@ -166,10 +166,12 @@ def read_brief(folder: Path) -> Record:
 
 
 def find(path: Path) -> list[Path]:
-    """The folders with a record at or below `path`: one for a run, one a cell for a sweep."""
+    """The folders with a record at or below `path`: one for a run, one a cell for a sweep. Copies
+    that the embedded tracking store keeps as artifacts are none."""
     if path.is_file():
         return [path.parent]
-    folders = sorted((file.parent for file in path.rglob(RECORD_FILE)), key=_natural)
+    found = (file.parent for file in path.rglob(RECORD_FILE))
+    folders = sorted((each for each in found if each.name != "artifacts"), key=_natural)
     if not folders:
         raise BadInput(f"{path}: holds no {RECORD_FILE}.", "Name a run's or a sweep's folder.")
     return folders
