@@ -85,7 +85,7 @@ class _Fields:
 
 def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
     """Compose every cell and check it. Raises `BadInput`; leaves nothing behind when it does."""
-    arguments = [*_arguments(words), _sweeps_into(sweep_folder)]
+    arguments = _into(sweep_folder, _arguments(words))
     made = [path for path in (sweep_folder, *sweep_folder.parents) if not path.exists()]
     cells: list[Planned] = []
     problems: list[RunnerError] = []
@@ -133,13 +133,15 @@ def planned(config: DictConfig) -> Planned:
 
 def launch(words: Sequence[str], sweep_folder: Path, task: Callable[[DictConfig], None]) -> None:
     """Have the launcher that the words ask for call `task` with each cell, wherever that is."""
-    with _as_command_line([*_arguments(words), _sweeps_into(sweep_folder)]):
+    with _as_command_line(_into(sweep_folder, _arguments(words))):
         _hydra(task)
 
 
-def _sweeps_into(folder: Path) -> str:
+def _into(folder: Path, words: list[str]) -> list[str]:
+    """The words, and where sweeps go; beside the first override, as flags must not part them."""
     path = str(folder).replace("'", "\\'")
-    return f"hydra.sweep.dir='{path}'"
+    first = next((i for i, word in enumerate(words) if not word.startswith("-") and "=" in word), 0)
+    return [*words[:first], f"hydra.sweep.dir='{path}'", *words[first:]]
 
 
 def _hydra(task: Callable[[DictConfig], None]) -> None:

@@ -170,8 +170,8 @@ def test_ctrl_c_in_the_terminal_does_not_reach_it(outputs: Path, place: Place, r
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 tracker.prepare(); tracker.wait_ready({LONG})
-print('ready', flush=True)
 try:
+    print('ready', flush=True)
     time.sleep({LONG})
 except KeyboardInterrupt:
     print(type(tracker.publish(Path({str(folder)!r}))).__name__, flush=True)
