@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -95,27 +94,6 @@ class Store:
         with self._translated():
             newest = self._newest("tags.sweep LIKE '%'")
         return newest.data.tags["sweep"] if newest else None
-
-    def remove(self, name: str) -> int:
-        """Delete the runs of the run or the sweep `name`, from MLflow's trash too; how many were
-        there. Nothing of them stays in an embedded store; a server keeps them in its trash."""
-        with self._translated():
-            found, page = [], None
-            while page is None or page:
-                some = self._client.search_runs(
-                    [self._experiment], f"tags.record LIKE '{name}%'", ViewType.ALL, page_token=page
-                )
-                found, page = [*found, *some], some.token or ""
-            active = [run for run in found if run.info.lifecycle_stage == "active"]
-            for run in active:
-                self._client.delete_run(run.info.run_id)
-            if self._place.database and self._place.artifacts:
-                embedded = SqlAlchemyStore(self._place.uri, self._place.artifacts)
-                for run in found:
-                    shutil.rmtree(Path(self._place.artifacts) / run.info.run_id, ignore_errors=True)
-                    embedded._hard_delete_run(run.info.run_id)
-                embedded.engine.dispose()
-        return len(active)
 
     def _save_view(self, key: str, value: str) -> None:
         """Save the view, and delete the oldest of ours that nobody can want in a list so long."""
