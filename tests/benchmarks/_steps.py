@@ -78,3 +78,18 @@ class Spike:
             del block
 
         return step
+
+
+def products(count: int) -> Any:
+    """A step of that many products of 100 x 100 matrices, for `scenario=callable`."""
+    import tensorflow as tf
+
+    matrix = tf.fill([100, 100], 0.01)
+
+    def step() -> Any:
+        product = matrix
+        for _ in range(count):
+            product = tf.matmul(product, matrix)
+        return product
+
+    return step
