@@ -36,6 +36,7 @@ from hydra.errors import (
     OverrideParseException,
 )
 from hydra.plugins.launcher import Launcher
+from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -174,7 +175,10 @@ class _NotingLauncher(Launcher):  # type: ignore[misc]
 def _noting_launcher() -> Iterator[set[str | None]]:
     """Let Hydra's sweepers launch nothing. What it yields receives the launcher that was asked for,
     None for Hydra's own, and stays empty where nothing is swept. (Hydra takes launchers from one
-    namespace package alone, and none can be named in words without losing the user's.)"""
+    namespace package alone, and none can be named in words without losing the user's.)
+
+    Sweepers compose every cell once to see that it can be, then have it launched; as composing is
+    all that is done here, the first time is left out: it takes half of a large sweep's planning."""
     seen: set[str | None] = set()
     original = Plugins.instantiate_launcher
 
@@ -191,11 +195,14 @@ def _noting_launcher() -> Iterator[set[str | None]]:
         launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
         return launcher
 
+    validate = Sweeper.validate_batch_is_legal
     Plugins.instantiate_launcher = instantiate
+    Sweeper.validate_batch_is_legal = lambda *_: None
     try:
         yield seen
     finally:
         Plugins.instantiate_launcher = original
+        Sweeper.validate_batch_is_legal = validate
 
 
 _INSTALL_LAUNCHER = "Is its package installed? hydra-joblib-launcher, hydra-submitit-launcher, ..."
