@@ -8,7 +8,6 @@ take turns then, and may disturb each other: the record says so (`in_rounds`).
 
 from __future__ import annotations
 
-import fcntl
 import json
 import multiprocessing
 import os
@@ -67,9 +66,9 @@ def run_cell(config: DictConfig) -> None:
     folder = Path(HydraConfig.get().sweep.dir)
     launcher = HydraConfig.get().runtime.choices.get("hydra/launcher")
     swept = json.loads((folder / sweep.PLAN_FILE).read_text())["swept"]
-    log = lifecycle.log_file(folder / str(planned.number))
-    with log.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    cell = folder / str(planned.number)
+    with lifecycle.held(cell, wait=True):
+        log = lifecycle.log_file(cell)
         run = sweep.open_cell(planned, folder, swept, str(launcher))
         server = Server(log)  # stays warm for a second cell in the same process, and ends with it
         while (assignment := run.next) is not None:

@@ -10,13 +10,15 @@ function and goes on with the trial that is missing, and a thousand cells weigh 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from runner import environment, estimate, places, records
 from runner.compose import Planned
@@ -27,12 +29,31 @@ from runner.records import COMPLETED, Outcome, Record, Status, Trial
 CONFIG_FILE = "config.yaml"
 LOG_FILE = "run.log"
 
+Kind = Literal["runs", "sweeps", "fits", "claims"]
 
-def new_folder(kind: str) -> Path:
+
+def new_folder(kind: Kind) -> Path:
     """`outputs/KIND/DATE/TIME`, not yet made; TIME carries what makes it unique."""
     now = datetime.now()
     name = f"{now:%H-%M-%S}-{secrets.token_hex(2)}"
     return places.outputs() / kind / f"{now:%Y-%m-%d}" / name
+
+
+@contextmanager
+def held(folder: Path, wait: bool = False) -> Iterator[bool]:
+    """Nobody else can hold the folder meanwhile; or, if it yields False, somebody else does. The
+    folder is made if it is not there. A kill lets go of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
 
 
 @dataclass

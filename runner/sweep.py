@@ -8,7 +8,6 @@ stays in memory but its outcome: a thousand cells weigh no more than ten.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import random
 import time
@@ -68,19 +67,17 @@ class Result:
 @contextmanager
 def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
     """The runs of a plan in their folders, those of a resumed sweep as far as they had come; nobody
-    else can open the same sweep meanwhile."""
-    if not plan.is_sweep:
-        yield [lifecycle.open_run(plan.cells[0], folder)]
-        return
-    _remember(plan, folder)
-    with (folder / PLAN_FILE).open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    else can open, or clean away, the same meanwhile."""
+    with lifecycle.held(folder) as ours:
+        if not ours:
             raise BadInput(
                 f"resume={lifecycle.relative(folder)}: that sweep is still running.",
                 "Wait until it ends, or end it first.",
-            ) from None
+            )
+        if not plan.is_sweep:
+            yield [lifecycle.open_run(plan.cells[0], folder)]
+            return
+        _remember(plan, folder)
         yield [open_cell(cell, folder, plan.swept, plan.launcher) for cell in plan.cells]
 
 
@@ -113,7 +110,6 @@ def _remember(plan: Plan, folder: Path) -> None:
                 "Repeat the words it was started with (its plan.json has them), or start anew.",
             )
         return
-    folder.mkdir(parents=True, exist_ok=True)
     words = [list(planned.overrides) for planned in plan.cells]
     scratch = path.with_suffix(".tmp")
     scratch.write_text(json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))

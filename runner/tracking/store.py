@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -94,6 +95,37 @@ class Store:
         with self._translated():
             newest = self._newest("tags.sweep LIKE '%'")
         return newest.data.tags["sweep"] if newest else None
+
+    def remove(self, name: str) -> int:
+        """Delete the MLflow runs of the run or the sweep `name`, those in MLflow's trash as well;
+        how many there were to see. An embedded store keeps nothing of them, a server has them in
+        its trash."""
+        with self._translated():
+            found = [
+                run
+                for experiment in self._client.search_experiments(ViewType.ALL)
+                for run in self._all(experiment.experiment_id, f"tags.record LIKE '{name}%'")
+            ]
+            seen = [run.info.run_id for run in found if run.info.lifecycle_stage == "active"]
+            for run in seen:
+                self._client.delete_run(run)
+            if self._place.database and self._place.artifacts:
+                database = SqlAlchemyStore(self._place.uri, self._place.artifacts)
+                for run in found:
+                    shutil.rmtree(Path(self._place.artifacts) / run.info.run_id, ignore_errors=True)
+                    database._hard_delete_run(run.info.run_id)  # as `mlflow gc` does
+                database.engine.dispose()
+        return len(seen)
+
+    def _all(self, experiment: str, condition: str) -> Iterator[Any]:
+        """Every run, whatever became of it, page by page."""
+        page: str | None = ""
+        while page is not None:
+            some = self._client.search_runs(
+                [experiment], condition, ViewType.ALL, page_token=page or None
+            )
+            yield from some
+            page = some.token or None
 
     def _save_view(self, key: str, value: str) -> None:
         """Save the view, and delete the oldest of ours that nobody can want in a list so long."""

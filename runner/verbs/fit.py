@@ -62,7 +62,8 @@ def main(words: Sequence[str]) -> int:
     strategies = _strategies(asked, folder)
     with signals():
         _require_devices(strategies)
-        limits, interrupted = _search(asked, strategies, folder)
+        with lifecycle.held(folder):
+            limits, interrupted = _search(asked, strategies, folder)
     picture = _keep(asked, limits, folder)
     if asked.as_json:
         print(json.dumps([limit.to_json() for limit in limits], indent=1))
