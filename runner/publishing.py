@@ -50,6 +50,12 @@ class Publishing:
         elif answer is not None:
             self.page = answer.page
 
+    def publish_sweep(self, folder: Path) -> None:
+        """Add the report and the pictures of a whole sweep, once its cells are in."""
+        answer = None if self._reason else self._tracker.publish_sweep(folder)
+        if isinstance(answer, StoreProblem):
+            self._reason = answer.reason
+
     def links(self, sweep: str) -> Links | None:
         """Where the sweep opens ready to read; None where the store lacks some of it."""
         answer = None if self._reason else self._tracker.links(sweep)

@@ -6,6 +6,7 @@
     pictures(folder)   PNGs of a run or a sweep, for the tracking store; matplotlib takes a second
 
 Each can be made again from the records at any time; none measures. A file is whole or not there.
+They are written beside the records, unless `into` names another folder.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ REPORT_FILE = "report.html"
 TIMELINE_FILE = "timeline.json"
 FOLDED_FILE = "allocations.folded"
 TABLE_FILE = "allocations.csv"
+PEAK_PICTURE = "peak.png"
 
 _CURVES = ("curve", "peak_curve", "marks")
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, into: Path | None = None) -> Path:
     """Write `report.html` of the run or the sweep in `folder`; returns where it is."""
     if (folder / RECORD_FILE).exists():
         from runner.report.run_page import run_page
@@ -38,7 +40,7 @@ def write(folder: Path) -> Path:
         from runner.report.sweep_page import sweep_page
 
         text = sweep_page([_light(records.read(each)) for each in records.find(folder)], folder)
-    return _keep(folder / REPORT_FILE, text)
+    return _keep((into or folder) / REPORT_FILE, text)
 
 
 def _light(record: Record) -> Record:
@@ -87,14 +89,15 @@ def groups_csv(allocations: allocation_views.Allocations) -> str:
     return text.getvalue()
 
 
-def pictures(folder: Path) -> list[Path]:
+def pictures(folder: Path, into: Path | None = None) -> list[Path]:
     """Draw as PNGs a run's peak and its live bytes over time, or a sweep's peaks and times by cell
     and along the numbers that were swept; nothing for a run that has no figures."""
     from runner.report.drawings import draw_run, draw_sweep
 
     if (folder / RECORD_FILE).exists():
-        return draw_run(records.read(folder), folder)
-    return draw_sweep([_light(records.read(each)) for each in records.find(folder)], folder)
+        return draw_run(records.read(folder), into or folder)
+    found = [_light(records.read(each)) for each in records.find(folder)]
+    return draw_sweep(found, into or folder)
 
 
 def _keep(path: Path, text: str) -> Path:

@@ -20,14 +20,13 @@ from matplotlib.figure import Figure
 from runner.allocation_views import label
 from runner.metrics import readable_bytes, readable_seconds
 from runner.records import Record
-from runner.report import peak
+from runner.report import PEAK_PICTURE, peak
 from runner.report.along import Along
 from runner.report.charts import Bar, Dots, Part, Scale, fitting, from_zero
 from runner.report.grid import Grid
 from runner.report.markup import UNPRINTABLE
 from runner.report.sweep_page import chart_rows, peak_bar, step_row, title_of
 
-PEAK_FILE = "peak.png"
 TIMELINE_FILE = "timeline.png"
 PEAKS_FILE = "peaks.png"
 STEPS_FILE = "steps.png"
@@ -56,7 +55,7 @@ def draw_run(record: Record, folder: Path) -> list[Path]:
         return []
     spec = record.spec
     title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
-    drawn = [_keep(_peak(allocations, title), folder / PEAK_FILE)]
+    drawn = [_keep(_peak(allocations, title), folder / PEAK_PICTURE)]
     if (allocations.get("curve") or {}).get("seconds"):
         drawn.append(_keep(_timeline(allocations, title), folder / TIMELINE_FILE))
     return drawn

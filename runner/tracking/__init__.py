@@ -31,6 +31,9 @@ from runner.errors import BadInput, nearest
 PATIENCE_SECONDS = 5.0
 """The longest that a run waits for one answer of the store."""
 
+SWEEP_SECONDS = 60.0
+"""The longest that a sweep that has been summed up waits for its report and pictures."""
+
 LOCAL_UI = "http://127.0.0.1:5000"
 """Where `python -m runner ui` serves the embedded store, unless told otherwise."""
 
@@ -96,6 +99,10 @@ class Tracker(Protocol):
 
     def publish(self, folder: Path) -> TrackedRun | StoreProblem | None:
         """Bring the record in `folder` into the store; None where there is no store."""
+        ...
+
+    def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
+        """Add the report and the pictures of the sweep in `folder` to its first cell's run."""
         ...
 
     def links(self, sweep: str | None = None) -> Links | StoreProblem | None:
@@ -176,6 +183,9 @@ class NoTracker:
     def publish(self, folder: Path) -> TrackedRun | StoreProblem | None:
         return None
 
+    def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
+        return None
+
     def links(self, sweep: str | None = None) -> Links | StoreProblem | None:
         return None
 
@@ -228,6 +238,10 @@ class BackgroundTracker:
         answer = self._ask({"publish": str(folder.resolve())})
         return TrackedRun(**answer) if answer else self._problem(folder)
 
+    def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
+        answer = self._ask({"publish_sweep": str(folder.resolve())}, SWEEP_SECONDS)
+        return TrackedRun(**answer) if answer else self._problem(folder)
+
     def links(self, sweep: str | None = None) -> Links | StoreProblem | None:
         answer = self._ask({"links": sweep})
         return Links(**answer) if answer else self._problem(self._outputs)
@@ -251,7 +265,7 @@ class BackgroundTracker:
         process.stdout.close()
         self._given_up = self._given_up or f"{self._place.where}: closed already"
 
-    def _ask(self, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _ask(self, request: dict[str, Any], seconds: float | None = None) -> dict[str, Any] | None:
         """The answer, or None once the store has been given up."""
         if self._process is None and self._given_up is None:
             self.prepare()
@@ -259,7 +273,7 @@ class BackgroundTracker:
             return None
         self._asked += 1
         self._send(request)
-        return self._answer(self._asked, PATIENCE_SECONDS)
+        return self._answer(self._asked, seconds or PATIENCE_SECONDS)
 
     def _send(self, request: dict[str, Any]) -> None:
         assert self._process is not None

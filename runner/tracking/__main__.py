@@ -1,5 +1,7 @@
 """The background process: imports MLflow, prepares the store, then publishes what it is asked to.
 
+What draws the pictures is imported before it says that it is ready, so that no record waits for it.
+
     python -m runner.tracking PARENT      requests on stdin, answers on stdout, a line of JSON each
 
 Between requests it sleeps in a read. The end of its input ends it; the parent's death kills it.
@@ -41,13 +43,22 @@ def main() -> None:
     from runner.tracking.store import Store  # 1 to 2 s
 
     store = Store(place, lock_seconds=PATIENCE_SECONDS / 2)
-    answer(0, store.prepare)
+
+    def prepare() -> dict[str, Any]:
+        store.prepare()
+        import runner.report.drawings  # noqa: F401  half a second
+
+        return {}
+
+    acts: dict[str, Callable[[Any], dict[str, Any]]] = {
+        "publish": lambda folder: asdict(store.publish(Path(folder))),
+        "publish_sweep": lambda folder: asdict(store.publish_sweep(Path(folder))),
+        "links": lambda sweep: asdict(store.links(sweep)),
+    }
+    answer(0, prepare)
     for number, line in enumerate(requests, start=1):
-        request = json.loads(line)
-        if "publish" in request:
-            answer(number, lambda: asdict(store.publish(Path(request["publish"]))))  # noqa: B023
-        else:
-            answer(number, lambda: asdict(store.links(request["links"])))  # noqa: B023
+        ((act, argument),) = json.loads(line).items()
+        answer(number, lambda: acts[act](argument))  # noqa: B023
     # Everything is in the store; MLflow's tidying up would take longer than a record.
     os._exit(0)
 

@@ -38,6 +38,9 @@ ARTIFACTS = (
 )
 """The files of a run's folder that are kept with its run, where they are there."""
 
+SWEEP_ARTIFACTS = "sweep"
+"""Where the run of a sweep's first cell has the report and the pictures of the whole sweep."""
+
 LARGEST_ARTIFACT_BYTES = 32_000_000
 LONGEST_PARAMETER = 6000
 LONGEST_TAG = 8000
@@ -308,6 +311,11 @@ def note(record: Record, folder: Path) -> str:
     if record.allocations and record.allocations.get("groups"):
         parts.append(_peak(record.allocations))
     parts.append(f"{_trials(record.trials)}. Everything: `{folder.resolve()}`")
+    if record.sweep:
+        parts.append(
+            "The report and the pictures of the whole sweep are among the artifacts of its first "
+            f"cell's run, in `{SWEEP_ARTIFACTS}/`."
+        )
     return "\n\n".join(parts)
 
 

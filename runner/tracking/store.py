@@ -11,7 +11,9 @@ import logging
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterator
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,11 +26,12 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
-from runner import records
+from runner import records, report
 from runner.errors import BadInput, RunnerError, StoreError
 from runner.records import RECORD_FILE
+from runner.report import PEAK_PICTURE
 from runner.tracking import Links, Place, TrackedRun, sqlite_uri, views
-from runner.tracking.content import Content, artifacts, describe
+from runner.tracking.content import SWEEP_ARTIFACTS, Content, artifacts, describe
 
 _DIGEST = "content"
 """A tag with the digest of a run's parameters and metrics, which MLflow can't overwrite."""
@@ -74,7 +77,40 @@ class Store:
             identity = self._write(content, run)
             for path in artifacts(folder):
                 self._client.log_artifact(identity, str(path))
+            # Of the same record there are the same pictures: once is enough.
+            if all(each.path != PEAK_PICTURE for each in self._client.list_artifacts(identity)):
+                self._attach(identity, None, folder, report.pictures)
             self._client.set_terminated(identity, content.status, content.ended_ms)
+        return self._tracked(identity)
+
+    def publish_sweep(self, folder: Path) -> TrackedRun:
+        """Add the report and the pictures of the sweep in `folder` to the run of its first cell: a
+        run of their own would be a row in the table that is no cell."""
+        with self._translated():
+            self._check_file()
+            sweep = records.read_brief(records.find(folder)[0]).sweep or {}
+            first = self._first(f"tags.sweep = '{sweep.get('id')}'", "tags.number ASC")
+            if first is None:
+                raise StoreError(f"{folder}: no cell of that sweep is in the store", "Publish it.")
+            identity = str(first.info.run_id)
+            self._attach(identity, SWEEP_ARTIFACTS, folder, report.write)
+            self._attach(identity, SWEEP_ARTIFACTS, folder, report.pictures)
+        return self._tracked(identity)
+
+    def _attach(
+        self, identity: str, under: str | None, folder: Path, make: Callable[[Path, Path], object]
+    ) -> None:
+        """Add to a run the files that `make` makes of `folder`, which itself stays as it is. A
+        record that can't be drawn is none the less in the store."""
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                make(folder, Path(scratch))
+            except Exception:
+                traceback.print_exc()  # into the log
+            for path in sorted(Path(scratch).iterdir()):
+                self._client.log_artifact(identity, str(path), under)
+
+    def _tracked(self, identity: str) -> TrackedRun:
         page = views.run_page(self._place.pages, self._experiment, identity)
         return TrackedRun(identity, self._experiment, page)
 
@@ -135,9 +171,11 @@ class Store:
             self._client.delete_experiment_tag(self._experiment, old)
 
     def _newest(self, condition: str) -> Any | None:
-        order = ["attributes.start_time DESC"]
+        return self._first(condition, "attributes.start_time DESC")
+
+    def _first(self, condition: str, order: str) -> Any | None:
         found = self._client.search_runs(
-            [self._experiment], condition, max_results=1, order_by=order
+            [self._experiment], condition, max_results=1, order_by=[order]
         )
         return found[0] if found else None
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runner import lifecycle, places, records, tracking
 from runner.errors import BadInput, RunnerError
+from runner.tracking import TrackedRun
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m runner publish",
         description="Brings the records of runs and sweeps into the tracking store. "
-        "A record that is there already is not there twice.",
+        "A record that is there already is not there twice. A run has its pictures among its "
+        "artifacts, a sweep's first run those of the sweep and its report.",
         epilog="Example: python -m runner publish outputs/runs/2025-01-31 tracking=local",
     )
     parser.add_argument("path", nargs="+", help="a run's or a sweep's folder, or one above them")
@@ -39,17 +41,24 @@ def main(arguments: Sequence[str]) -> int:
     from runner.tracking.store import open_quietly
 
     store = open_quietly(place)
-    results = []
-    for folder in folders:
-        result = {"folder": str(folder.resolve()), "page": None, "problem": None}
+    results: list[dict[str, str | None]] = []
+
+    def bring_in(folder: Path, publish: Callable[[Path], TrackedRun], what: str = "") -> bool:
+        result: dict[str, str | None] = {"folder": str(folder.resolve()), "page": None}
         try:
-            result["page"] = store.publish(folder).page
+            result |= {"page": publish(folder).page, "problem": None}
         except RunnerError as error:
             result["problem"] = error.problem
         results.append(result)
         if not options.json:
             outcome = result["page"] or f"not stored: {result['problem']}"
-            print(f"{lifecycle.relative(folder)}  {outcome}", flush=True)
+            print(f"{lifecycle.relative(folder)}{what}  {outcome}", flush=True)
+        return result["problem"] is None
+
+    stored = [folder for folder in folders if bring_in(folder, store.publish)]
+    cells = (folder for folder in stored if records.read_brief(folder).sweep)
+    for sweep in dict.fromkeys(cell.parent for cell in cells):
+        bring_in(sweep, store.publish_sweep, ": report and pictures")
     if options.json:
         print(json.dumps(results, indent=1))
     return 1 if any(result["problem"] for result in results) else 0

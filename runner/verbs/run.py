@@ -73,7 +73,9 @@ def _show(plan: Plan, result: Result, seconds: float, publishing: Publishing) ->
         tables.write(result.folder)
         made = None if result.interrupted else report.write(result.folder)
         links = None if result.interrupted else publishing.links(sweep.sweep_id(result.folder))
-        print(summary.of_sweep(plan, result, seconds, links, made))
+        print(summary.of_sweep(plan, result, seconds, links, made), flush=True)
+        if not result.interrupted:
+            publishing.publish_sweep(result.folder)
     else:
         print(summary.of_run(result.folder, seconds, publishing.page))
     if publishing.problem:

@@ -245,13 +245,16 @@ def test_a_server_takes_records_their_files_and_the_view(
     tracker.wait_ready(PAGE_SECONDS)
     tracked = [tracker.publish(kept(r, outputs / "runs" / r.id)) for r in sweep_of_nine()]
     again = tracker.publish(outputs / "runs" / f"{SWEEP}-0")
+    whole = tracker.publish_sweep(outputs / "runs")
     links = tracker.links(SWEEP)
     tracker.close()
     assert all(isinstance(each, TrackedRun) for each in tracked)
-    assert again == tracked[0]
+    assert again == tracked[0] == whole
     assert len(runs(server)) == 9
     files = {each.path for each in on_server.list_artifacts(again.run)}
-    assert files == {"record.json", "trials.jsonl", "config.yaml", "run.log"}
+    assert files == {
+        *("record.json", "trials.jsonl", "config.yaml", "run.log", "peak.png", "sweep"),
+    }
     assert isinstance(links, Links)
     assert links.runs.startswith(f"{server}/#/experiments/")
     assert not (outputs / "mlflow.db").exists()

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from runner import tracking
+from runner import report, tracking
 from runner.errors import StoreError
 from runner.tracking import Place
 from tests.conftest import Cli
 from tests.factories import completed, failed, kept, sweep_of_nine
+from tests.report.conftest import known_run
 from tests.tracking.conftest import LOCAL, Runs
 
 pytestmark = pytest.mark.usefixtures("mlflow_imported")
@@ -70,6 +71,65 @@ def test_its_files_lie_in_the_outputs_and_equal_the_folder_s(
     assert artifacts.is_relative_to(outputs / "artifacts")
     for name in ("record.json", "trials.jsonl", "config.yaml", "run.log"):
         assert (artifacts / name).read_bytes() == (folder / name).read_bytes()
+
+
+def names(run: Any, below: str = "") -> set[str]:
+    """Of the artifacts of a run that are files."""
+    return {path.name for path in (Path(run.info.artifact_uri) / below).iterdir() if path.is_file()}
+
+
+def test_its_pictures_and_its_peak_s_table_are_with_it_and_its_folder_stays_as_it_was(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(known_run(), outputs / "runs" / "1")
+    report.views(folder)
+    before = sorted(folder.iterdir())
+    store_at(place).publish(folder)
+    (run,) = runs()
+    assert names(run) >= {"peak.png", "timeline.png", "allocations.csv"}
+    picture = Path(run.info.artifact_uri) / "timeline.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_a_record_that_can_t_be_drawn_is_in_the_store_and_the_log_says_why(
+    place: Place, outputs: Path, runs: Runs, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = known_run()
+    assert record.allocations is not None
+    spoilt = {**record.allocations, "curve": {"seconds": [0.1, 0.2], "bytes": [1]}}
+    record = dataclasses.replace(record, allocations=spoilt)
+    store_at(place).publish(kept(record, outputs / "runs" / "1"))
+    (run,) = runs()
+    assert run.info.status == "FINISHED"
+    assert "record.json" in names(run)
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_the_report_and_the_pictures_of_a_sweep_are_with_its_first_cell_s_run(
+    place: Place, outputs: Path, runs: Runs
+) -> None:
+    store, sweep = store_at(place), outputs / "sweeps" / "s"
+    for record in sweep_of_nine():
+        assert record.sweep
+        store.publish(kept(record, sweep / str(record.sweep["cell"])))
+    tracked = store.publish_sweep(sweep)
+    assert store.publish_sweep(sweep) == tracked
+    with_it = [run for run in runs() if (Path(run.info.artifact_uri) / "sweep").exists()]
+    assert len(runs()) == 9
+    (first,) = with_it
+    assert first.info.run_id == tracked.run
+    assert first.data.tags["number"] == "00000"
+    assert names(first, "sweep") == {
+        *("report.html", "peaks.png", "steps.png", "peak_against_batch.png"),
+    }
+
+
+def test_a_sweep_of_which_the_store_has_no_cell_is_a_problem(place: Place, outputs: Path) -> None:
+    store, sweep = store_at(place), outputs / "sweeps" / "s"
+    kept(sweep_of_nine()[0], sweep / "0")
+    with pytest.raises(StoreError, match="no cell of that sweep is in the store"):
+        store.publish_sweep(sweep)
 
 
 def test_a_failed_record_is_a_failed_run_with_its_reason(
@@ -304,7 +364,8 @@ def test_publish_brings_a_whole_sweep_in_with_a_line_each(
         kept(record, outputs / "sweeps" / "s" / str(record.sweep["cell"] if record.sweep else 0))
     done = cli("publish", str(outputs / "sweeps" / "s"))
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 9
+    assert len(done.stdout.splitlines()) == 9 + 1
+    assert "s: report and pictures  http://" in done.stdout.splitlines()[-1]
     assert done.stderr == ""
     assert len(runs()) == 9
     assert {run.data.tags["sweep"] for run in runs()} == {"2025-01-01-13-00-00-ab12"}
