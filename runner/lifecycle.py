@@ -21,6 +21,7 @@ from typing import Any
 from runner import environment, estimate, places, records
 from runner.compose import Planned
 from runner.config import Experiment
+from runner.errors import BadInput
 from runner.isolation.worker import Assignment
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 
@@ -33,6 +34,16 @@ def new_folder(kind: str) -> Path:
     now = datetime.now()
     name = f"{now:%H-%M-%S}-{secrets.token_hex(2)}"
     return places.outputs() / kind / f"{now:%Y-%m-%d}" / name
+
+
+def make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{folder}: can't be made ({error.strerror}).",
+            "RUNNER_OUTPUTS names the folder for results; name one that can be written to.",
+        ) from None
 
 
 @dataclass
@@ -67,7 +78,7 @@ class Run:
 
 def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = None) -> Run:
     """A run in its folder, with the trials that are there already counted as done."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     config = folder / CONFIG_FILE
     if not config.exists():
         scratch = folder / f".{CONFIG_FILE}.{os.getpid()}"
@@ -155,7 +166,7 @@ def abandon(run: Run, status: Status, reason: str) -> None:
 
 
 def log_file(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     path = folder / LOG_FILE
     path.touch()
     return path

@@ -70,7 +70,8 @@ def _evidence(record: Record) -> str:
     counts = {kind: sum(1 for trial in record.trials if trial.kind == kind)
               for kind in ("memory", "timing")}  # fmt: skip
     parts = [f"{count} {kind}" for kind, count in counts.items() if count]
-    return f"{' + '.join(parts) or 'no'} trials (measure={record.spec['measure']['name']})"
+    trials = "trial" if sum(counts.values()) == 1 else "trials"
+    return f"{' + '.join(parts) or 'no'} {trials} (measure={record.spec['measure']['name']})"
 
 
 def _figures(record: Record) -> list[str]:

@@ -113,7 +113,7 @@ def _remember(plan: Plan, folder: Path) -> None:
                 "Repeat the words it was started with (its plan.json has them), or start anew.",
             )
         return
-    folder.mkdir(parents=True, exist_ok=True)
+    lifecycle.make(folder)
     words = [list(planned.overrides) for planned in plan.cells]
     scratch = path.with_suffix(".tmp")
     scratch.write_text(json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))

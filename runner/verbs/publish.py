@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Sequence
@@ -10,11 +9,12 @@ from pathlib import Path
 
 from runner import lifecycle, places, records, tracking
 from runner.errors import BadInput, RunnerError
+from runner.verbs import Parser
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m runner publish",
+    parser = Parser(
+        "publish",
         description="Brings the records of runs and sweeps into the tracking store. "
         "A record that is there already is not there twice.",
         epilog="Example: python -m runner publish outputs/runs/2025-01-31 tracking=local",
