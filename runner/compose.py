@@ -320,7 +320,8 @@ def _scenario(values: Any, name: str) -> Scenario:
             f"{where}: _target_ {target} can't be imported ({error}).",
             "Correct the path, or install what it needs.",
         ) from None
-    if not (dataclasses.is_dataclass(kind) and hasattr(kind, "build")):
+    is_scenario = dataclasses.is_dataclass(kind) and hasattr(kind, "build")
+    if not is_scenario:
         raise BadInput(
             f"{where}: _target_ {target} is no scenario.",
             "Name a frozen dataclass with executions and build, as runner/scenario.py shows.",
