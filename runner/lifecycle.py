@@ -1,6 +1,6 @@
 """The life of one run, from its folder to its record.
 
-    open       a folder of its own, the composed configuration in it
+    open       a folder of its own, the composed configuration and the log in it
     trials     each one appended to trials.jsonl as it ends, on the disk before the next begins
     close      samples -> metrics -> record.json; every view is made from that
 
@@ -78,7 +78,7 @@ class Run:
 
 def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = None) -> Run:
     """A run in its folder, with the trials that are there already counted as done."""
-    make(folder)
+    log_file(folder)
     config = folder / CONFIG_FILE
     if not config.exists():
         scratch = folder / f".{CONFIG_FILE}.{os.getpid()}"
