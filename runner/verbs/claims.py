@@ -157,7 +157,7 @@ def _named() -> Path:
 def _load(path: Path) -> Claim:
     import yaml
 
-    from runner import claims
+    from runner import claim_files
 
     where = _spelled(path)
     try:
@@ -168,7 +168,7 @@ def _load(path: Path) -> Claim:
         raise BadInput(f"{where}{line}: is no YAML.", "Correct the file.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{where}: can't be read ({error}).", "Check the file.") from None
-    return claims.parse(path.stem, content, where)
+    return claim_files.parse(path.stem, content, where)
 
 
 def _spelled(path: Path) -> str:
