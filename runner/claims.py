@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 import re
 import statistics
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -33,17 +32,14 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from runner import comparison, selection
-from runner.config import typed
 from runner.errors import BadInput, nearest
 from runner.metrics import METRICS
-from runner.records import Phase, Record, Status
+from runner.records import Record, Status
 
 Words = Mapping[str, Any]
 """A cell as a claim names it: what a user would type, `scenario.size` and its value."""
 
 Lookup = Callable[[Words], Record]
-
-FEWEST_SIZES = 3
 
 _SAME_SHARE, _SAME_BYTES = 0.05, 256
 """What differs by less than these counts as flat; growth above them is steady within 10 %."""
@@ -108,11 +104,7 @@ class Ends:
 Bounded = Slope | Ratio | Value
 Expectation = Growth | Slope | Ratio | Value | Ends
 
-_KINDS: dict[str, type[Expectation]] = {
-    fields(kind)[0].name: kind for kind in (Growth, Slope, Ratio, Value, Ends)
-}
-
-_FIGURES = {
+FIGURES = {
     "tensor_begin_bytes": "memory",
     "tensor_peak_bytes": "memory",
     "tensor_live_bytes": "memory",
@@ -164,125 +156,6 @@ class Claim:
     contradicts: tuple[str, ...] = ()
 
 
-# Reading one from YAML. `where` is the file; a mistake is named by file, field and the right word.
-
-
-@dataclass(frozen=True)
-class _File:
-    claim: str
-    document: str
-
-
-@dataclass(frozen=True)
-class _Case:
-    when: str
-
-
-def parse(id: str, content: Any, where: str) -> Claim:
-    values = _mapping(content, where)
-    known = ("claim", "document", "cases", "advice", "contradicts")
-    _only(values, known, where)
-    said = typed(_File, {key: values[key] for key in known[:2] if key in values}, where)
-    advice = _mapping(values.get("advice", {}), f"{where}.advice")
-    _only(advice, [str(verdict) for verdict in Verdict], f"{where}.advice")
-    cases = _list(values.get("cases"), f"{where}.cases")
-    return Claim(
-        id=id,
-        claim=said.claim,
-        document=said.document,
-        cases=tuple(_case(each, f"{where}.cases.{n}") for n, each in enumerate(cases)),
-        advice={str(key): str(text) for key, text in advice.items()},
-        contradicts=tuple(
-            str(each)
-            for each in _list(values.get("contradicts", []), f"{where}.contradicts", empty=True)
-        ),
-    )
-
-
-def _case(content: Any, where: str) -> Case:
-    values = _mapping(content, where)
-    _only(values, ("when", "run", "against", "sizes", "expect"), where)
-    when = typed(_Case, {key: values[key] for key in ("when",) if key in values}, where).when
-    run = _words(values.get("run"), f"{where}.run")
-    if "scenario" not in run:
-        raise BadInput(f"{where}.run: names no scenario.", "Write run: {scenario: NAME, ...}.")
-    against = None
-    if "against" in values:
-        against = _words(values["against"], f"{where}.against")
-        if "scenario" not in against:  # then it says what differs from `run`
-            against = {**run, **against}
-    field, sizes = _sizes(values.get("sizes"), f"{where}.sizes")
-    expect = tuple(
-        _expectation(each, f"{where}.expect.{n}")
-        for n, each in enumerate(_list(values.get("expect"), f"{where}.expect"))
-    )
-    for n, each in enumerate(expect):
-        if isinstance(each, Growth | Slope) and not sizes:
-            raise BadInput(f"{where}.expect.{n}: needs sizes.", "Add sizes: {FIELD: [1, 2, 4]}.")
-        if isinstance(each, Ratio) and against is None and each.to is None:
-            raise BadInput(
-                f"{where}.expect.{n}: a ratio to what?",
-                "Add `against` to the case, or `to: METRIC` for another metric of the same cell.",
-            )
-    return Case(when, run, against, field, sizes, expect)
-
-
-def _sizes(content: Any, where: str) -> tuple[str | None, tuple[float, ...]]:
-    if content is None:
-        return None, ()
-    values = _mapping(content, where)
-    if len(values) != 1:
-        raise BadInput(f"{where}: takes one field.", "Write sizes: {scenario.size: [100, 200]}.")
-    ((field, sizes),) = values.items()
-    numbers = _list(sizes, f"{where}.{field}")
-    if not all(isinstance(size, int | float) and not isinstance(size, bool) for size in numbers):
-        raise BadInput(f"{where}.{field}: {sizes} are not all numbers.", "Give numbers.")
-    if len(set(numbers)) < FEWEST_SIZES or numbers != sorted(numbers):
-        raise BadInput(
-            f"{where}.{field}: {sizes} are not {FEWEST_SIZES} growing sizes.",
-            "Growth can't be told from fewer; write them in rising order.",
-        )
-    return str(field), tuple(numbers)
-
-
-def _expectation(content: Any, where: str) -> Expectation:
-    values = _mapping(content, where)
-    named = [key for key in values if key in _KINDS]
-    if len(named) != 1:
-        wrong = next((str(key) for key in values if key not in _KINDS), "")
-        raise BadInput(
-            f"{where}: names {len(named) or 'no'} comparison{'s' * (len(named) != 1)}.",
-            f"One of these must be its first key. {nearest(wrong, _KINDS)}",
-        )
-    kind = _KINDS[named[0]]
-    defaults: dict[str, Any] = {
-        field.name: None for field in fields(kind) if field.name not in (named[0], "shape")
-    }
-    expectation = typed(kind, {**defaults, **values}, where)
-    if not isinstance(expectation, Ends):
-        _check_metric(getattr(expectation, named[0]), f"{where}.{named[0]}")
-    if isinstance(expectation, Ratio) and expectation.to is not None:
-        _check_metric(expectation.to, f"{where}.to")
-    if isinstance(expectation, Bounded):
-        if expectation.at_least is None and expectation.at_most is None:
-            raise BadInput(f"{where}: has no threshold.", "Write at_least: or at_most:, or both.")
-        if expectation.because is None:
-            raise BadInput(f"{where}: does not say why.", "Write because: why this threshold.")
-    return expectation
-
-
-def _check_metric(name: str, where: str) -> None:
-    phase, _, figure = name.rpartition(".")
-    if not phase and name not in METRICS:
-        raise BadInput(f"{where}: {name!r} is no metric.", nearest(name, METRICS))
-    if phase and phase not in set(Phase):
-        raise BadInput(
-            f"{where}: {phase!r} is no phase.", nearest(phase, [each.value for each in Phase])
-        )
-    if phase and figure not in _FIGURES:
-        raise BadInput(f"{where}: {figure!r} is no phase's figure.", nearest(figure, _FIGURES))
-
-
 def _kinds_of(expectation: Expectation) -> Iterable[str]:
     if isinstance(expectation, Ends):
         return ["memory"]  # as good as any to see how a cell ends, and quickly over
@@ -290,41 +163,13 @@ def _kinds_of(expectation: Expectation) -> Iterable[str]:
     if isinstance(expectation, Ratio) and expectation.to is not None:
         names.append(expectation.to)
     kinds = [
-        _FIGURES[name.rpartition(".")[2]] if "." in name else METRICS[name].source for name in names
+        FIGURES[name.rpartition(".")[2]] if "." in name else METRICS[name].source for name in names
     ]
     return ["memory" if kind == "either" else kind for kind in kinds]
 
 
 def metric_of(expectation: Growth | Bounded) -> str:
     return str(getattr(expectation, fields(expectation)[0].name))
-
-
-def _mapping(content: Any, where: str) -> dict[str, Any]:
-    if not isinstance(content, Mapping):
-        said = "is missing" if content is None else f"{content!r} is no mapping"
-        raise BadInput(f"{where}: {said}.", "Write key: value pairs; see conf/claim/ for examples.")
-    return {str(key): value for key, value in content.items()}
-
-
-def _words(content: Any, where: str) -> dict[str, Any]:
-    words = _mapping(content, where)
-    for key, value in words.items():
-        if not isinstance(value, str | int | float | bool):
-            raise BadInput(f"{where}.{key}: {value!r} is no plain value.", "Give text or a number.")
-    return words
-
-
-def _list(content: Any, where: str, empty: bool = False) -> list[Any]:
-    if not isinstance(content, list) or not (content or empty):
-        said = "is missing" if content is None else f"{content!r} is no list of anything"
-        raise BadInput(f"{where}: {said}.", "Write a YAML list; see conf/claim/ for examples.")
-    return content
-
-
-def _only(values: Mapping[str, Any], known: Sequence[str], where: str) -> None:
-    for key in values:
-        if key not in known:
-            raise BadInput(f"{where}.{key}: there is no such field.", nearest(key, known))
 
 
 # Judging.
@@ -335,8 +180,7 @@ class Reading:
     """A metric of one cell, with its interval where it has one; or why there is none."""
 
     value: float | None
-    low: float | None = None
-    high: float | None = None
+    interval: tuple[float, float] | None = None
     why: str = ""
 
 
@@ -478,21 +322,21 @@ def read(record: Record, metric: str) -> Reading:
         values = [
             value
             for trial in record.trials
-            if trial.outcome.completed and trial.kind == _FIGURES[figure]
+            if trial.outcome.completed and trial.kind == FIGURES[figure]
             if (value := trial.phases.get(phase, {}).get(figure)) is not None
         ]
         if not values:
-            return Reading(None, why=f"no {_FIGURES[figure]} trial told {metric}")
+            return Reading(None, why=f"no {FIGURES[figure]} trial told {metric}")
         # As for a record's metrics: memory is a maximum, what comes from timing trials a median.
-        value = max(values) if _FIGURES[figure] == "memory" else statistics.median(values)
-        return Reading(value, value, value)
+        value = max(values) if FIGURES[figure] == "memory" else statistics.median(values)
+        return Reading(value, (value, value))
     value_or_none = record.metrics.get(metric)
     if value_or_none is None:
         why = record.unavailable.get(metric, "does not apply")
         return Reading(None, why=f"{METRICS[metric].label}: {why}")
     if METRICS[metric].source == "timing":
-        return Reading(value_or_none, *record.intervals.get(metric, (None, None)))
-    return Reading(value_or_none, value_or_none, value_or_none)
+        return Reading(value_or_none, record.intervals.get(metric))
+    return Reading(value_or_none, (value_or_none, value_or_none))
 
 
 def _ended(record: Record) -> str:
@@ -519,8 +363,10 @@ def unit_of(unit: str | None, spec: Mapping[str, Any]) -> float:
 def _scaled(reading: Reading, unit: float) -> Reading:
     if reading.value is None:
         return reading
-    low, high = (None if end is None else end / unit for end in (reading.low, reading.high))
-    return Reading(reading.value / unit, low, high)
+    if reading.interval is None:
+        return Reading(reading.value / unit)
+    low, high = reading.interval
+    return Reading(reading.value / unit, (low / unit, high / unit))
 
 
 def _quotient(ratio: Ratio, one: Reading, other: Reading, run: Record, against: Record) -> Reading:
@@ -534,20 +380,15 @@ def _quotient(ratio: Ratio, one: Reading, other: Reading, run: Record, against: 
         (row, *_) = comparison.compare([pair], [ratio.ratio]).rows
         if row.ratio is None or row.interval is None:
             return Reading(None, why=row.reason or "one process can't tell")
-        return Reading(row.ratio, *row.interval)
+        return Reading(row.ratio, row.interval)
     value = _over(one.value, other.value)
-    if None in (one.low, one.high, other.low, other.high):
+    if one.interval is None or other.interval is None:
         return Reading(value)
-    assert one.low is not None
-    assert one.high is not None
-    assert other.low is not None
-    assert other.high is not None
     # Bytes are not below 0; where an interval is, there is just no telling how small they are.
-    return Reading(
-        value,
-        _over(max(0.0, one.low), max(0.0, other.high)),
-        _over(max(0.0, one.high), max(0.0, other.low)),
+    (one_low, one_high), (other_low, other_high) = (
+        (max(0.0, low), max(0.0, high)) for low, high in (one.interval, other.interval)
     )
+    return Reading(value, (_over(one_low, other_high), _over(one_high, other_low)))
 
 
 def _over(one: float, other: float) -> float:
@@ -561,20 +402,18 @@ def _within(expectation: Bounded, covers: tuple[int, ...], reading: Reading) -> 
     """Whether the whole interval lies within the thresholds, or all of it outside."""
     if reading.value is None:
         return Finding(covers, None, why=reading.why)
-    if reading.low is None or reading.high is None:
+    if reading.interval is None:
         why = "from one process there is no telling how far it can be trusted"
         return Finding(covers, None, reading.value, why=why)
     least = -math.inf if expectation.at_least is None else expectation.at_least
     most = math.inf if expectation.at_most is None else expectation.at_most
-    interval = (reading.low, reading.high)
-    if least <= reading.low and reading.high <= most:
-        return Finding(covers, True, reading.value, interval)
-    if reading.high < least or reading.low > most:
-        return Finding(covers, False, reading.value, interval)
-    why = (
-        f"from {reading.low:.3g} to {reading.high:.3g}, it may lie on either side of the threshold"
-    )
-    return Finding(covers, None, reading.value, interval, why)
+    low, high = reading.interval
+    if least <= low and high <= most:
+        return Finding(covers, True, reading.value, reading.interval)
+    if high < least or low > most:
+        return Finding(covers, False, reading.value, reading.interval)
+    why = f"from {low:.3g} to {high:.3g}, it may lie on either side of the threshold"
+    return Finding(covers, None, reading.value, reading.interval, why)
 
 
 def _slopes(
@@ -582,18 +421,16 @@ def _slopes(
 ) -> Iterable[Finding]:
     """Between neighbouring sizes; each speaks of the larger one."""
     for n, (before, after) in enumerate(pairwise(readings), start=1):
-        unknown = next((each for each in (before, after) if each.value is None), None)
-        if unknown is not None:
-            yield _within(slope, (n,), unknown)
+        if before.value is None or after.value is None:
+            yield _within(slope, (n,), before if before.value is None else after)
             continue
         step = (sizes[n] - sizes[n - 1]) * units[n - 1]
-        assert before.value is not None
-        assert after.value is not None
-        low = high = None
-        if None not in (before.low, before.high, after.low, after.high):
-            low = (typing.cast(float, after.low) - typing.cast(float, before.high)) / step
-            high = (typing.cast(float, after.high) - typing.cast(float, before.low)) / step
-        yield _within(slope, (n,), Reading((after.value - before.value) / step, low, high))
+        interval = None
+        if before.interval and after.interval:
+            least = after.interval[0] - before.interval[1]
+            most = after.interval[1] - before.interval[0]
+            interval = (least / step, most / step)
+        yield _within(slope, (n,), Reading((after.value - before.value) / step, interval))
 
 
 def _growth(growth: Growth, sizes: Sequence[float], readings: Sequence[Reading]) -> Finding:

@@ -10,6 +10,7 @@ Hydra's, OmegaConf's and YAML's errors are translated here, all of them, and onl
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import os
 import re
@@ -26,7 +27,7 @@ import yaml
 from hydra._internal.utils import get_args_parser
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, Override
 from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.errors import (
@@ -48,6 +49,8 @@ from runner.scenario import Scenario
 
 GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment")
 _ROOTS = frozenset({*GROUPS, "batch_size", "seed", "resume", "hydra"})
+_FILES_OWN = ("._target_", "measure.name")
+"""What a group's file says of itself; said otherwise, a record would tell of what it is not."""
 _PLACES = ("hydra.sweep.dir", "hydra.sweep.subdir", "hydra.run.dir")
 
 
@@ -317,6 +320,12 @@ def _scenario(values: Any, name: str) -> Scenario:
             f"{where}: _target_ {target} can't be imported ({error}).",
             "Correct the path, or install what it needs.",
         ) from None
+    is_scenario = dataclasses.is_dataclass(kind) and hasattr(kind, "build")
+    if not is_scenario:
+        raise BadInput(
+            f"{where}: _target_ {target} is no scenario.",
+            "Name a frozen dataclass with executions and build, as runner/scenario.py shows.",
+        )
     scenario: Scenario = typed(kind, fields, "scenario")
     getattr(scenario, "check", lambda: None)()
     return scenario
@@ -352,6 +361,10 @@ def _arguments(words: Sequence[str]) -> list[str]:
             )
         if key in _PLACES:
             raise BadInput(f"{key}: is the runner's to say.", "RUNNER_OUTPUTS names a place.")
+        if key.endswith(_FILES_OWN):
+            raise BadInput(f"{key}: is its YAML file's to say.", f"Say {root}=NAME.")
+        if key in GROUPS and None in _values(_parsed(word)):
+            raise _no_choice(key, "null")
         said[key] = word
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
     ours = set(said.values())
@@ -383,6 +396,16 @@ def _parsed(word: str) -> Override:
             f"{word}: can't be read as KEY=VALUE ({_first_line(error)}).",
             "Quote what the shell or Hydra would take apart: 'key=\"a value\"'.",
         ) from error
+
+
+def _values(override: Override) -> list[Any]:
+    value = override.value()
+    return value.list if isinstance(value, ChoiceSweep) else [override.is_delete() or value]
+
+
+def _no_choice(group: str, name: str) -> BadInput:
+    choices = (path.stem for path in (places.conf() / group).glob("*.yaml"))
+    return BadInput(f"{group}={name}: there is no {group} of that name.", nearest(name, choices))
 
 
 def _swept(cells: Sequence[Planned]) -> tuple[str, ...]:
@@ -429,7 +452,10 @@ def _translated() -> Iterator[None]:
     except (HydraException, OmegaConfBaseException, yaml.YAMLError, UnicodeDecodeError) as error:
         raise translate(error) from error
     except OSError as error:
-        raise BadInput(f"{error.filename}: {error.strerror}.", "Check the path.") from error
+        raise BadInput(
+            f"{error.filename}: {error.strerror}.",
+            "Check the path; RUNNER_OUTPUTS names the folder for results.",
+        ) from error
 
 
 def translate(error: Exception) -> BadInput:

@@ -1,6 +1,6 @@
 """The life of one run, from its folder to its record.
 
-    open       a folder of its own, the composed configuration in it
+    open       a folder of its own, the composed configuration and the log in it
     trials     each one appended to trials.jsonl as it ends, on the disk before the next begins
     close      samples -> metrics -> record.json; every view is made from that
 
@@ -23,6 +23,7 @@ from typing import Any, Literal
 from runner import environment, estimate, places, records
 from runner.compose import Planned
 from runner.config import Experiment
+from runner.errors import BadInput
 from runner.isolation.worker import Assignment
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 
@@ -43,17 +44,29 @@ def new_folder(kind: Kind) -> Path:
 def held(folder: Path, wait: bool = False) -> Iterator[bool]:
     """Nobody else can hold the folder meanwhile; or, if it yields False, somebody else does. The
     folder is made if it is not there. A kill lets go of it."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             yield False
-        else:
-            yield True
+            return
+        except OSError:  # a network file system that can't lock a folder keeps nobody out
+            pass
+        yield True
     finally:
         os.close(descriptor)
+
+
+def make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{folder}: can't be made ({error.strerror}).",
+            "RUNNER_OUTPUTS names the folder for results; name one that can be written to.",
+        ) from None
 
 
 @dataclass
@@ -88,7 +101,7 @@ class Run:
 
 def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = None) -> Run:
     """A run in its folder, with the trials that are there already counted as done."""
-    folder.mkdir(parents=True, exist_ok=True)
+    log_file(folder)
     config = folder / CONFIG_FILE
     if not config.exists():
         scratch = folder / f".{CONFIG_FILE}.{os.getpid()}"
@@ -176,7 +189,7 @@ def abandon(run: Run, status: Status, reason: str) -> None:
 
 
 def log_file(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+    make(folder)
     path = folder / LOG_FILE
     path.touch()
     return path

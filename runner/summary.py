@@ -70,7 +70,8 @@ def _evidence(record: Record) -> str:
     counts = {kind: sum(1 for trial in record.trials if trial.kind == kind)
               for kind in ("memory", "timing")}  # fmt: skip
     parts = [f"{count} {kind}" for kind, count in counts.items() if count]
-    return f"{' + '.join(parts) or 'no'} trials (measure={record.spec['measure']['name']})"
+    trials = "trial" if sum(counts.values()) == 1 else "trials"
+    return f"{' + '.join(parts) or 'no'} {trials} (measure={record.spec['measure']['name']})"
 
 
 def _figures(record: Record) -> list[str]:
@@ -134,7 +135,7 @@ def of_sweep(
     plan: Plan, result: Result, seconds: float, links: Links | None, report: Path | None
 ) -> str:
     """The table, then where everything is and what to type next."""
-    cells = [_Cell(records.read_brief(folder), plan) for folder in records.find(result.folder)]
+    cells = [_Cell(folder, plan) for folder in records.find(result.folder)]
     failed = [cell for cell in cells if not cell.outcome.completed]
     best = sorted((cell for cell in cells if cell.outcome.completed), key=lambda cell: cell.order)
     lines = ["", *_table(plan, best, failed), ""]
@@ -144,8 +145,9 @@ def of_sweep(
     lines.append(f"  table    {folder}/{tables.CSV_FILE}, {tables.PARQUET_FILE}")
     if report:
         lines.append(f"  report   {relative(report)}")
-    if failed and not plan.launcher:
-        lines.append(f"  log      {folder}/{LOG_FILE}")
+    if failed:
+        cell = failed[0].name if len(failed) == 1 else "N"
+        lines.append(f"  log      {folder}/{cell}/{LOG_FILE}")
     if links:
         lines += [f"  MLflow   {links.runs}", f"  charts   {links.comparison}"]
         lines += _served(links.runs)
@@ -165,7 +167,9 @@ def _apart(plan: Plan) -> str:
 class _Cell:
     """What the table says of one record; the rest of it is let go."""
 
-    def __init__(self, record: Record, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        record = records.read_brief(folder)
+        self.name = folder.name
         words = selection.words(record)
         said = (record.sweep or {}).get("swept", {})
         self.fields = [words.get(name, said.get(name)) or "" for name in _fields(plan)]

@@ -142,6 +142,7 @@ def run_all(
                     assignment,
                     run.experiment.measure.timeout_seconds,
                     observer.phase if assignment.kind == "memory" else _ignore,
+                    lifecycle.log_file(run.folder),
                 )
                 lifecycle.add_trial(run, trial)
                 if run.next is None:

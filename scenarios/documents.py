@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from runner.errors import nearest
+from runner.errors import BadInput, nearest
 from runner.scenario import Bench, Executions, Step
 
 
@@ -156,9 +156,9 @@ class DocumentExample:
 
     def __post_init__(self) -> None:
         if self.example not in EXAMPLES:
-            raise ValueError(
-                f"example={self.example}: there is no such example; "
-                f"{nearest(self.example, EXAMPLES)}"
+            raise BadInput(
+                f"scenario.example: {self.example!r} is no example.",
+                nearest(self.example, EXAMPLES),
             )
 
     @property

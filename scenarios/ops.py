@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from runner.config import Count
-from runner.errors import nearest
+from runner.errors import BadInput, nearest
 from runner.scenario import Bench, Executions, Step
 
 INPUTS: dict[str, Callable[[Any, int], Any]] = {
@@ -133,7 +133,7 @@ class OpAllocation:
 
     def __post_init__(self) -> None:
         if self.op not in OPS:
-            raise ValueError(f"op={self.op}: there is no such op; {nearest(self.op, OPS)}")
+            raise BadInput(f"scenario.op: {self.op!r} is no op.", nearest(self.op, OPS))
 
     def build(self, bench: Bench) -> Step:
         import tensorflow as tf

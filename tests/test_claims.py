@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runner import claim_words, claims, places
+from runner import claim_files, claim_words, claims, places
 from runner.claims import Judgement, Verdict
 from runner.errors import BadInput
 from runner.records import Record
@@ -32,7 +32,7 @@ IDS = [
 
 def claim_of(*cases: Mapping[str, Any]) -> claims.Claim:
     content = {"claim": "it grows", "document": "a test", "cases": [dict(case) for case in cases]}
-    return claims.parse("test", content, "test.yaml")
+    return claim_files.parse("test", content, "test.yaml")
 
 
 def case_of(*expect: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
@@ -240,7 +240,7 @@ def test_every_claim_of_the_documents_has_a_file() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_claims_file_is_whole(path: Path) -> None:
-    claim = claims.parse(path.stem, _content(path), path.name)
+    claim = claim_files.parse(path.stem, _content(path), path.name)
     header = path.read_text().splitlines()[0].removeprefix("# ").rstrip(".")
     assert header.lower() == claim.claim.lower()
     assert {"supported", "refuted"} <= set(claim.advice)

@@ -25,6 +25,14 @@ BAD_INPUT = {
     "unknown group": (["scnario=while_loop"], "did you mean 'scenario'"),
     "unknown choice": (["scenario=while_loop", "device=gpo"], "did you mean 'gpu'"),
     "unknown parameter value": (["scenario=python_loop", "scenario.gradient=tap"], "mean 'tape'"),
+    "no choice": (["scenario=null"], "there is no scenario of that name"),
+    "no choice in a sweep": (["-m", "scenario=python_loop", "device=cpu,null"], "no device of"),
+    "another class": (["scenario=while_loop", "scenario._target_=os.system"], "YAML file's to say"),
+    "another name": (["scenario=while_loop", "measure.name=exact"], "Say measure=NAME"),
+    "unknown op": (["scenario=op_allocation", "scenario.op=tnh"], "did you mean 'tanh'"),
+    "unknown example": (["scenario=document_example", "scenario.example=a"], "is no example"),
+    "unknown flag of a verb": (["list", "--jsn"], "list: unrecognized arguments: --jsn"),
+    "a claim's setting twice": (["claims", "seed=1", "seed=2"], "seed: said twice"),
     "added field": (["scenario=while_loop", "+scenario.foo=1"], "scenario.foo"),
     "added group": (["scenario=while_loop", "+foo=1"], "foo"),
     "batch_size=0": (["scenario=while_loop", "batch_size=0"], "out of range"),
@@ -69,11 +77,28 @@ def test_bad_input_is_one_message_exit_code_2_and_nothing_written(
 
 
 @pytest.mark.parametrize(
+    "words",
+    [["scenario=while_loop"], ["-m", "scenario=while_loop"], ["claims", "000-03"]],
+    ids=["a run", "a sweep", "claims"],
+)
+def test_a_place_for_results_that_cannot_be_made_is_bad_input(
+    words: list[str], cli: Cli, outputs: Path
+) -> None:
+    outputs.write_text("a file stands there")
+    done = cli(*words)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(f"runner: {outputs}")
+    assert "RUNNER_OUTPUTS" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 2
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("size: [1\n", "line 2"),
         ("_target_: scenarios.nowhere.Thing\n", "can't be imported"),
         ("_target_: scenarios.loops.Nothing\n", "can't be imported"),
+        ("_target_: scenarios.loops.annotations\n", "is no scenario"),
         ("size: 3\n", "has no _target_"),
         ("just text\n", "scenario"),
         ("_target_: scenarios.loops.NumpyLoop\nsize: 3\n", "scenario.iterations: has no value"),

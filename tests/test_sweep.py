@@ -49,7 +49,13 @@ class Recorder:
         self.asked: list[tuple[str, str, int]] = []
         self._ends = ends
 
-    def run(self, assignment: Assignment, timeout: float, on_phase: object = None) -> Trial:
+    def run(
+        self,
+        assignment: Assignment,
+        timeout: float,
+        on_phase: object = None,
+        log: Path | None = None,
+    ) -> Trial:
         cell = assignment.experiment.cell
         self.asked.append((cell, assignment.kind, assignment.index))
         ended = self._ends(assignment)
@@ -213,6 +219,9 @@ def test_a_sweep_leaves_tables_report_and_a_folder_a_cell(unbroken: Unbroken) ->
         *("0", "1", "2", "3", "plan.json", "run.log", "report.html"),
         *("table.csv", "table.parquet"),
     }
+    files = {path.name for path in (folder / "2").iterdir()}
+    assert {"record.json", "trials.jsonl", "config.yaml", "run.log"} <= files
+    assert (folder / "2" / "run.log").stat().st_size, "what its own trials printed"
     record = records.read(folder / "2")
     assert record.sweep == {
         "id": sweep.sweep_id(folder),

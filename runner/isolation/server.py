@@ -39,7 +39,8 @@ _UNTOLD = 255
 
 
 class Server:
-    """A warm server that runs trials one at a time; what it and its children say goes to `log`."""
+    """A warm server that runs trials one at a time; what it says goes to `log`, and what its
+    children say goes there too where no other place is named."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
@@ -68,18 +69,23 @@ class Server:
         assignment: Assignment,
         timeout_seconds: float,
         on_phase: Callable[[str], None] = lambda _: None,
+        log: Path | None = None,
     ) -> Trial:
         """One trial in a child of its own. If the server is lost under it, it is tried again; and
         begun again, with its note, if the scenario asks to `StartAnew`."""
-        self.start()
-        trial = self._run_once(assignment, timeout_seconds, on_phase)
-        if trial.outcome.reason == _SERVER_LOST:
+        for _ in range(2):
             self.start()
-            trial = self._run_once(assignment, timeout_seconds, on_phase)
+            trial = self._run_once(assignment, timeout_seconds, on_phase, log or self.log)
+            if trial.outcome.reason != _SERVER_LOST:
+                break
         return trial
 
     def _run_once(
-        self, assignment: Assignment, timeout_seconds: float, on_phase: Callable[[str], None]
+        self,
+        assignment: Assignment,
+        timeout_seconds: float,
+        on_phase: Callable[[str], None],
+        log: Path,
     ) -> Trial:
         cell = assignment.experiment.cell
         assignment = replace(assignment, note=self._notes.get(cell))
@@ -99,7 +105,7 @@ class Server:
         finally:
             theirs.close()
             their_output.close()
-        reader = Thread(target=_keep_output, args=(output, self.log), daemon=True)
+        reader = Thread(target=_keep_output, args=(output, log), daemon=True)
         reader.start()
         server_pid = _server_pid()
         result = None
@@ -112,7 +118,7 @@ class Server:
             shutil.rmtree(scratch, ignore_errors=True)
         if isinstance(result, dict) and "note" in result:
             self._notes[cell] = result["note"]
-            return self._run_once(assignment, timeout_seconds, on_phase)
+            return self._run_once(assignment, timeout_seconds, on_phase, log)
         exit_code = process.exitcode
         if exit_code == _UNTOLD and _ends(server_pid):
             exit_code = None

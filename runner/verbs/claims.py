@@ -6,7 +6,6 @@ each once, however many claims want it, and with only those trials that some cla
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
@@ -14,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from runner import places
 from runner.errors import BadInput, nearest
+from runner.verbs import Parser
 
 if TYPE_CHECKING:
     from runner.claims import Case, Claim, Judgement, Lookup, Words
@@ -50,21 +50,12 @@ tracking is none unless said, as the cells would be hundreds of runs; `publish P
 Exit codes: 0 all judged, 1 one could not be judged, 2 bad input, 130 interrupted."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Its errors are the runner's: one message, and what to do."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"claims: {message}.", "See python -m runner claims --help.")
-
-
 def main(arguments: Sequence[str]) -> int:
-    parser = _Parser(
-        prog="python -m runner claims",
+    parser = Parser(
+        "claims",
         description="Measures what the documents claim and prints a verdict for each: supported, "
         "refuted, depends, inconclusive. Writes claims.html.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("word", nargs="*", metavar="WORD", help="an id, a path, KEY=VALUE")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
@@ -135,6 +126,8 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
                 f"{key}: is not to be set here; a claim says what it runs.",
                 nearest(key, (*_GROUPS, *_FIELDS)),
             )
+        if key in settings:
+            raise BadInput(f"{key}: said twice.", "Keep one.")
         try:
             settings[key] = yaml.safe_load(value)
         except yaml.YAMLError:
@@ -164,7 +157,7 @@ def _named() -> Path:
 def _load(path: Path) -> Claim:
     import yaml
 
-    from runner import claims
+    from runner import claim_files
 
     where = _spelled(path)
     try:
@@ -175,7 +168,7 @@ def _load(path: Path) -> Claim:
         raise BadInput(f"{where}{line}: is no YAML.", "Correct the file.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{where}: can't be read ({error}).", "Check the file.") from None
-    return claims.parse(path.stem, content, where)
+    return claim_files.parse(path.stem, content, where)
 
 
 def _spelled(path: Path) -> str:

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from runner import lifecycle, places, tracking
 from runner.errors import BadInput, StoreError
 from runner.metrics import readable_bytes
+from runner.verbs import Parser
 
 if TYPE_CHECKING:
     from runner.config import Tracking
@@ -37,21 +38,12 @@ Only runs, sweeps, fits and claims in outputs/ are ever deleted, whole, and none
 Exit codes: 0 deleted (or, without --yes, told), 1 something had to be left, 2 bad input."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Its errors are the runner's: one message, and what to do."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"clean: {message}.", "See python -m runner clean --help.")
-
-
 def main(arguments: Sequence[str]) -> int:
-    parser = _Parser(
-        prog="python -m runner clean",
+    parser = Parser(
+        "clean",
         description="Says which runs and sweeps would be deleted; with --yes deletes them, and "
         "their runs in the tracking store.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="folders in outputs/")
     parser.add_argument("--older-than", type=_days, metavar="DAYS", help="only what is older")

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from runner.errors import BadInput, nearest
 from runner.metrics import METRICS, readable, readable_bytes
+from runner.verbs import Parser
 
 if TYPE_CHECKING:
     from runner.comparison import Comparison, Peaks, Row
@@ -35,13 +36,6 @@ examples:
 A verdict is better, worse, same, unclear (and how many processes more would settle it) or not
 comparable (and which part of the environment differs). Exit code 3: --fail-on worse, and a row is.
 """
-
-
-class _Parser(argparse.ArgumentParser):
-    """Its errors are the runner's: one message, and what to do."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"compare: {message}.", "See python -m runner compare --help.")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -75,13 +69,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = _Parser(
-        prog="python -m runner compare",
+    parser = Parser(
+        "compare",
         description="Ratios with 95 % intervals and a verdict a row: between the values of a field "
         "in one sweep, or between two sweeps or runs.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="a sweep's folder, or a run's")
     parser.add_argument(

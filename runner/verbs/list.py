@@ -5,7 +5,6 @@ Read from the files in conf/: a name is a file, its line is what the file's firs
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 from collections.abc import Sequence
@@ -13,13 +12,14 @@ from pathlib import Path
 
 from runner import places
 from runner.errors import BadInput, nearest
+from runner.verbs import Parser
 
 GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment", "claim")
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m runner list",
+    parser = Parser(
+        "list",
         description="Every choice there is, a line each: GROUP=NAME and what it is.",
         epilog="Example: python -m runner list scenario",
     )

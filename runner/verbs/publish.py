@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -11,11 +10,12 @@ from pathlib import Path
 from runner import lifecycle, places, records, tracking
 from runner.errors import BadInput, RunnerError
 from runner.tracking import TrackedRun
+from runner.verbs import Parser
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m runner publish",
+    parser = Parser(
+        "publish",
         description="Brings the records of runs and sweeps into the tracking store. "
         "A record that is there already is not there twice. A run has its pictures among its "
         "artifacts, a sweep's first run those of the sweep and its report.",

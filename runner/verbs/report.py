@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from runner.errors import BadInput
+from runner.verbs import Parser
 
 _EPILOG = """\
 examples:
@@ -19,22 +19,13 @@ examples:
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Its errors are the runner's: one message, and what to do."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadInput(f"report: {message}.", "See python -m runner report --help.")
-
-
 def main(arguments: Sequence[str]) -> int:
-    parser = _Parser(
-        prog="python -m runner report",
+    parser = Parser(
+        "report",
         description="Writes report.html in a run's or a sweep's folder and prints where. In a "
         "run's folder also timeline.json (for Perfetto), allocations.folded (for flame graphs), "
         "allocations.csv.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("path", metavar="PATH", help="a run's or a sweep's folder")
     parser.add_argument(

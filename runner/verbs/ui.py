@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import socket
@@ -20,13 +19,14 @@ from types import FrameType
 from runner import lifecycle, places, tracking
 from runner.errors import BadInput, Interrupted, ServerError
 from runner.tracking import Place
+from runner.verbs import Parser
 
 START_SECONDS = 120.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m runner ui",
+    parser = Parser(
+        "ui",
         description="Serves the MLflow UI on the store in use until Ctrl-C, and prints links to "
         "the table of runs and to the comparison. With tracking=server it prints the links only.",
         epilog="Example: python -m runner ui --port 5001",

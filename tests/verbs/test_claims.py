@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from runner import claims, records
+from runner import claim_files, claims, records
 from runner.claims import Verdict
 from runner.records import Record
 from tests.conftest import Cli
@@ -92,7 +92,7 @@ def test_a_users_claim_is_judged_both_ways_and_its_cells_run_once(
         flat = {"tensor_growth_bytes_per_step": 0, "tensor_live_bytes": 4000}
         return dataclasses.replace(cell, metrics={**cell.metrics, **flat})
 
-    parsed = claims.parse("kept", GROWS, "kept.yaml")
+    parsed = claim_files.parse("kept", GROWS, "kept.yaml")
     assert claims.judge(parsed, blind).verdict is Verdict.REFUTED
 
 
