@@ -90,7 +90,7 @@ def _figures(record: Record) -> list[str]:
     row("  growth", "tensor_growth_bytes_per_step", _grown(record))
     row("host peak", "host_peak_bytes", "above the trial's start")
     row("  growth", "host_growth_bytes_per_step")
-    row("step", "step_seconds", _interval(record, "step_seconds"))
+    row("step", "step_seconds", "; ".join(_noise(record)))
     row("first call", "first_call_seconds", _first_against_steady(record))
     row("examples", "examples_per_second")
     return lines
@@ -116,6 +116,17 @@ def _interval(record: Record, name: str) -> str:
     return f"95 %: {readable(name, bounds[0])} to {readable(name, bounds[1])}"
 
 
+def _noise(record: Record) -> list[str]:
+    """How far a time can be trusted."""
+    return [text for text in (_interval(record, "step_seconds"), _busy(record)) if text]
+
+
+def _busy(record: Record) -> str:
+    """Memory is exact however busy the machine is; times are not."""
+    load, cores = (record.environment.get(name) or 0 for name in ("load", "cores"))
+    return f"the machine was busy, load {load:.1f} on {cores} cores" if load > cores else ""
+
+
 def _first_against_steady(record: Record) -> str:
     first, steady = record.metrics.get("first_call_seconds"), record.metrics.get("step_seconds")
     return f"{first / steady:,.1f} times a steady step" if first and steady else ""
@@ -139,6 +150,8 @@ def of_sweep(
     failed = [cell for cell in cells if not cell.outcome.completed]
     best = sorted((cell for cell in cells if cell.outcome.completed), key=lambda cell: cell.order)
     lines = ["", *_table(plan, best, failed), ""]
+    busy = next((cell.busy for cell in cells if cell.busy), "")
+    lines += [f"times are unsure: {busy} when it began"] if busy else []
     took = readable_duration(seconds)
     lines.append(f"{len(best)} of {len(cells)} cells completed in {took}{_apart(plan)}")
     folder = relative(result.folder)
@@ -174,6 +187,7 @@ class _Cell:
         said = (record.sweep or {}).get("swept", {})
         self.fields = [words.get(name, said.get(name)) or "" for name in _fields(plan)]
         self.outcome = record.outcome
+        self.busy = _busy(record)
         self.figures = [_figure(record, name) for name in _COLUMNS]
         values = (record.metrics.get(name) for name in _BEST)
         self.order = [math.inf if value is None else value for value in values]

@@ -116,3 +116,13 @@ def test_colours_are_for_a_terminal_that_has_not_declined_them(
         monkeypatch.setenv("NO_COLOR", "1")
     lines = shown(tmp_path / "s", *sweep_of_nine())
     assert any("\x1b[" in line for line in lines) != declined
+
+
+def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
+    idle = dataclasses.replace(completed(), environment={"load": 0.3, "cores": 2})
+    busy = dataclasses.replace(idle, environment={"load": 3.94, "cores": 2})
+    told = "the machine was busy, load 3.9 on 2 cores"
+    assert told not in "\n".join(shown(tmp_path / "idle", idle))
+    assert f"times are unsure: {told} when it began" in shown(tmp_path / "busy", busy)
+    assert told not in summary.of_run(kept(idle, tmp_path / "idle run"), 1.0, None)
+    assert told in summary.of_run(kept(busy, tmp_path / "busy run"), 1.0, None)
