@@ -8,7 +8,7 @@ of the allocator's patience:
 2. After three values, or once the limit is near, straight to where the model says it is. The model
    is what the trials asked their allocator for: each allocation's size, as it changed from value to
    value, is continued, and TensorFlow's allocator is played with them (`bfc`). Where their number
-   changes too, what the allocator needed for each is continued instead.
+   changes too, or their order, what the allocator needed for each is continued instead.
 3. The value that fits and the next one, that fails, are both run. Where the model is wrong, the
    search closes in on the limit in steps that double with each surprise, and then by a third of
    what is left, from below: whatever the model says, it ends.
@@ -268,12 +268,13 @@ class Forecast:
     def _aligned(self) -> Continued | None:
         """Each allocation's size as a function of the value, if the trials made the same ones.
 
-        An allocation is known by what asked for it and how often that had asked before: ops that
-        run concurrently come in any order. A few may be more or fewer; they keep their size.
+        An allocation is known by what asked for it and how often that had asked before. A few may
+        be more or fewer; they keep their size. Where memory varies, ops run in any order, and one
+        order's limit says little of the other's.
         """
         points: list[tuple[int, Floats]] = []
         for probe in self._probes:
-            if probe.requests is None:
+            if probe.requests is None or probe.varies:
                 return None
             newest = self._probes[-1].requests
             assert newest is not None
@@ -349,22 +350,26 @@ class Model:
 
 
 def model(probes: Sequence[Probe]) -> Model | None:
-    """What the probes' peaks say, for people: a line if it meets them all within 2 %."""
+    """What the probes' peaks say, for people: a line, unless a parabola is much nearer to them."""
     peaks = {probe.value: probe.peak_bytes for probe in probes if probe.peak_bytes is not None}
     if len(peaks) < 2:
         return None
     values = np.array(sorted(peaks), float)
     bytes_ = np.array([peaks[int(value)] for value in values], float)
-    best = Model(0.0, 0.0, 0.0)
-    for degree in (1, 2):
-        if len(peaks) > degree:
-            scaled = values / values[-1]
-            found = np.linalg.lstsq(np.vander(scaled, degree + 1, increasing=True), bytes_)[0]
-            terms = [float(term / values[-1] ** power) for power, term in enumerate(found)]
-            best = Model(*[*terms, 0.0][:3])
-            if all(abs(best(v) - b) <= 0.02 * b for v, b in zip(values, bytes_, strict=True)):
-                return best
-    return best
+    line, line_error = _fitted(values, bytes_, 1)
+    if len(peaks) == 2:
+        return line
+    parabola, error = _fitted(values, bytes_, 2)
+    return parabola if error < line_error / 4 and line_error > 0.02 else line
+
+
+def _fitted(values: Floats, bytes_: Floats, degree: int) -> tuple[Model, float]:
+    """And how far off it is at worst, as a part of what it should be."""
+    scaled = np.vander(values / values[-1], degree + 1, increasing=True)
+    terms = np.linalg.lstsq(scaled, bytes_)[0]
+    error = float(np.max(np.abs(scaled @ terms - bytes_) / np.maximum(1.0, bytes_)))
+    found = [float(term / values[-1] ** power) for power, term in enumerate(terms)]
+    return Model(*[*found, 0.0][:3]), error
 
 
 def bisection(answer: int, most: int) -> tuple[int, int]:

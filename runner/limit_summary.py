@@ -84,8 +84,8 @@ def _remark(limit: Limit) -> str:
         return "as many as were asked for; more may fit"
     if limit.found.varies:
         return (
-            f"{limit.found.fails:,} ran out of memory, which varies with TensorFlow's concurrency: "
-            "this is the safe end (device.inter_op_threads=1 may make it exact)"
+            f"{limit.found.fails:,} ran out once; memory varies from step to step, "
+            "so this is the safe end"
         )
     return f"{limit.found.fails:,} is out of memory"
 
