@@ -129,7 +129,7 @@ def _gpu(device: Device, cards: list[Any], facts: dict[str, Any], *, exact: bool
         raise Unavailable(
             f"device={device.kind}: TensorFlow sees no GPU:{device.index} here; "
             f"it sees {', '.join(facts['devices'])}.",
-            f"Say device.index=0 to {len(cards) - 1}, or device=cpu."
+            f"Say device.index={' or '.join(map(str, range(len(cards))))}, or device=cpu."
             if cards
             else "Install the driver and `pip install 'tensorflow[and-cuda]'`, or say device=auto.",
         )

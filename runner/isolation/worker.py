@@ -151,7 +151,8 @@ def _told(
         demand = shortage.read(str(error))
         device_mb, host_mb = experiment.device.memory_limit_mb, experiment.measure.host_limit_mb
         on_host = isinstance(error, MemoryError) or device_mb is None
-        sentence = demand.sentence(live_bytes, host_mb if on_host else device_mb)
+        live = None if isinstance(error, MemoryError) else live_bytes  # tensors, no host memory
+        sentence = demand.sentence(live, host_mb if on_host else device_mb)
         told["reason"] = f"{sentence}\n{told['reason']}"
         facts["out_of_memory"] = {**asdict(demand), "live_bytes": live_bytes}
     return {**told, "facts": facts}

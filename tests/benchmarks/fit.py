@@ -27,7 +27,7 @@ SCENARIOS = {
     "iterations of a taped loop": (
         *("vary=scenario.iterations", "max=1000", "device.memory_limit_mb=64"),
         *("scenario=python_loop", "scenario.gradient=tape", "scenario.iterations=10"),
-        "scenario.size=200",
+        *("scenario.size=200", "batch_size=200"),
     ),
     "batch of dense layers": (
         *("vary=batch_size", "max=100000", "device.memory_limit_mb=64"),
