@@ -101,11 +101,21 @@ def decision(limits: Sequence[Limit]) -> str | None:
     if largest == smallest:
         return f"all of them fit the same {noun}, {largest:,}"
     than = f" of {_short(least, most)}" if len(limits) > 2 else ""
-    text = f"{_short(most, least)} fits {_factor(largest / smallest)} times the {noun}{than}"
-    fast, slow = (limit.metrics.get("examples_per_second") for limit in (most, least))
-    if fast and slow:
-        text += f" at {_factor(fast / slow)} times the throughput"
-    return text
+    # Where even the largest value that was asked for fits, more may.
+    at_least = "at least " if most.found and most.found.fails is None else ""
+    text = f"{_short(most, least)} fits {at_least}{_factor(largest / smallest)} times the {noun}"
+    return f"{text}{than}{_cost(most, least)}"
+
+
+def _cost(most: Limit, least: Limit) -> str:
+    """Examples count where it is they that are varied; else a step does more, and takes longer."""
+    metric = "examples_per_second" if most.vary == "batch_size" else "step_seconds"
+    ours, theirs = (limit.metrics.get(metric) for limit in (most, least))
+    if not ours or not theirs:
+        return ""
+    if most.vary == "batch_size":
+        return f" at {_factor(ours / theirs)} times the throughput"
+    return f", with a step that takes {_factor(ours / theirs)} times as long"
 
 
 def _factor(ratio: float) -> str:

@@ -262,13 +262,11 @@ def _ended(outcome: Outcome) -> str:
 
 def spelled(model: Model, vary: str) -> str:
     """`12.4 MB + 0.83 MB per example`."""
-    unit = "example" if vary == "batch_size" else vary.rpartition(".")[2].removesuffix("s")
-    text = readable_bytes(model.constant)
-    if model.linear:
-        text += f" {_signed(model.linear)} per {unit}"
-    if model.square:
-        text += f" {_signed(model.square)} per {unit} squared"
-    return text
+    name = vary.rpartition(".")[2]
+    unit = "example" if vary == "batch_size" else name.removesuffix("s")
+    linear = f" {_signed(model.linear)} per {unit}" if abs(model.linear) >= 1 else ""
+    square = f" {_signed(model.square)} per {unit} squared" if model.square else ""
+    return readable_bytes(model.constant) + (linear + square or f" whatever {name} is")
 
 
 def _signed(value: float) -> str:

@@ -24,7 +24,7 @@ _TEXT, _RULE = "#1a1d21", "#d9dde3"
 def draw(limits: Sequence[Limit], path: Path) -> None:
     """One line a strategy. A cross where a value ran out of memory, on the cap: how much it would
     have taken is not known."""
-    figure = Figure(figsize=(9, 5), layout="constrained")
+    figure = Figure(figsize=(9, 5 + 0.2 * len(limits)), layout="constrained")
     axes = figure.add_subplot()
     for number, limit in enumerate(limits):
         colour, mark = _COLOURS[number % len(_COLOURS)], _MARKS[number % len(_MARKS)]
@@ -54,6 +54,6 @@ def draw(limits: Sequence[Limit], path: Path) -> None:
     axes.grid(color=_RULE, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    figure.legend(frameon=False, fontsize=9, loc="outside lower center")
     FigureCanvasSVG(figure)
     figure.savefig(path)
