@@ -99,7 +99,7 @@ def decision(limits: Sequence[Limit]) -> str | None:
     smallest, least = min(known, key=lambda one: one[0])
     noun = "batch" if most.vary == "batch_size" else most.vary.rpartition(".")[2]
     if largest == smallest:
-        return f"all of them fit the same {noun}, {largest:,}"
+        return f"all of them fit the same {noun}, {largest:,}{_fastest(limits)}"
     than = f" of {_short(least, most)}" if len(limits) > 2 else ""
     # Where even the largest value that was asked for fits, more may.
     at_least = "at least " if most.found and most.found.fails is None else ""
@@ -116,6 +116,15 @@ def _cost(most: Limit, least: Limit) -> str:
     if most.vary == "batch_size":
         return f" at {_factor(ours / theirs)} times the throughput"
     return f", with a step that takes {_factor(ours / theirs)} times as long"
+
+
+def _fastest(limits: Sequence[Limit]) -> str:
+    timed = [
+        (seconds, limit.strategy.name)
+        for limit in limits
+        if (seconds := limit.metrics.get("step_seconds"))
+    ]
+    return f"; {min(timed)[1]} is the fastest there" if len(timed) > 1 else ""
 
 
 def _factor(ratio: float) -> str:

@@ -71,6 +71,16 @@ def test_of_what_is_no_batch_it_says_what_a_step_takes_and_that_more_may_fit() -
     )
 
 
+def test_where_all_fit_the_same_the_fastest_is_named() -> None:
+    limits = [
+        limit(100, fails=101, step_seconds=0.02, recompute="false"),
+        limit(100, fails=101, step_seconds=0.03, recompute="true"),
+    ]
+    assert limit_summary.decision(limits) == (
+        "all of them fit the same batch, 100; recompute=false is the fastest there"
+    )
+
+
 def test_one_answer_needs_no_decision() -> None:
     nothing = limit(None, problem="not even 1 fits", recompute="true")
     assert limit_summary.decision([limit(10, fails=11, recompute="false"), nothing]) is None
