@@ -120,7 +120,7 @@ def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
             _bytes(group["bytes"]),
             _share(group["share"]),
             Cell(_bar(group, largest)),
-            Cell(where(group)),
+            Cell(where(group), wraps=True),
         ]
         for group in shown
     ]
