@@ -72,8 +72,8 @@ class Split:
     kept_bytes: int
     """Made in the step and still there when it ends: its leak, or the next step's input."""
     gradient_bytes: int | None
-    """Made in the step before the first op of its backward pass, freed after that: kept for the
-    gradient. `None` where TensorFlow names no op of a backward pass: in eager mode, under XLA."""
+    """Made in the step before its backward pass begins, freed after that: kept for the gradient.
+    `None` where TensorFlow names no op of a backward pass: in eager mode, under XLA."""
     passing_bytes: int
     """Made and freed in the step, the above left out."""
 
@@ -534,13 +534,9 @@ class Replay:
         held = live & (lives.born < around.begin)
         kept = live & ~held & (died >= around.end)
         passing = live & ~held & ~kept
-        of_backward_pass = np.array(
-            [kind.scope.endswith(GRADIENT) and kind.shape is not None for kind in self._kinds], bool
-        )  # what has no shape is a constant that was folded while the graph was made ready
-        backward = lives.born[
-            of_backward_pass[lives.kind] & (lives.born >= around.begin) & (lives.born < around.end)
-        ]
-        turn = backward.min() if backward.size else _NEVER
+        inside = (lives.born >= around.begin) & (lives.born < around.end)
+        forward, backward = (lives.born[inside & of[lives.kind]] for of in self._passes())
+        turn = _turn(forward, backward)
         gradient = passing & (lives.born < turn) & (died > turn)
         parts = (held, kept, gradient, passing & ~gradient)
         times, levels = scene.curve(around)
@@ -554,6 +550,22 @@ class Replay:
             times=times,
             levels=levels,
         )
+
+    def _passes(self) -> tuple[Any, Any]:
+        """Which kinds are of the forward pass, and which of the backward one. Of the forward pass
+        are those in a scope in which something has a gradient; an optimizer's are of neither."""
+        backward = [
+            kind.scope.endswith(GRADIENT) and kind.shape is not None for kind in self._kinds
+        ]  # what has no shape is a constant that was folded while the graph was made ready
+        differentiated = {
+            "/".join(parts[:length])
+            for kind, is_backward in zip(self._kinds, backward, strict=True)
+            if is_backward
+            for parts in [kind.scope.split("/")[:-1]]
+            for length in range(1, len(parts) + 1)
+        }
+        forward = [kind.scope in differentiated for kind in self._kinds]
+        return np.array(forward, bool), np.array(backward, bool)
 
     def _around(self, scene: _Scene, at: int) -> _Range:
         """The phase or step of an event; of one between two marks, the gap after the first."""
@@ -731,6 +743,15 @@ _DTYPES = {
 def dtype_name(number: int) -> str:
     """TensorFlow's `DataType`, by name; one that it gained since is said to be unknown."""
     return _DTYPES.get(number, "untyped" if number <= 0 else f"unknown ({number})")
+
+
+def _turn(forward: Any, backward: Any) -> int:
+    """When a step turns back: at the first op of its backward pass that follows all of the forward
+    one. Some gradients' parts need no more than what went in, and run long before."""
+    if not backward.size:
+        return _NEVER
+    later = backward[backward > forward.max(initial=NONE)]
+    return int((later if later.size else backward).min())
 
 
 def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:

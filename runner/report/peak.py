@@ -120,6 +120,7 @@ def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
             _bytes(group["bytes"]),
             _share(group["share"]),
             Cell(_bar(group, largest)),
+            Cell(where(group), wraps=True),
         ]
         for group in shown
     ]
@@ -130,18 +131,29 @@ def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
                 *(Cell(f"{len(rest)} smaller groups"), Cell(""), Cell("")),
                 Cell(f"{left['count']:,}", value=left["count"], figure=True),
                 *(_bytes(left["bytes"]), _share(left["bytes"] / total), Cell(_bar(left, largest))),
+                Cell(""),
             ]
         )
     whole = together(groups)
     last = [
         *(Cell("sum"), Cell(""), Cell(""), Cell(f"{whole['count']:,}", figure=True)),
-        *(_bytes(whole["bytes"]), _share(whole["bytes"] / total if total else 1.0), Cell("")),
+        *(_bytes(whole["bytes"]), _share(whole["bytes"] / total if total else 1.0)),
+        *(Cell(""), Cell("")),
     ]
     head = [
         *(Head("op"), Head("shape"), Head("dtype"), Head("count", figure=True)),
         *(Head("bytes", figure=True), Head("share", figure=True), Head("of which")),
+        Head("layer or scope, most bytes first"),
     ]
     return table(head, rows, total=last, sortable=True, label="what was live at the peak")
+
+
+def where(group: Mapping[str, Any]) -> str:
+    """The layer or scope that holds the most of a group, and how many others have the rest;
+    nothing where TensorFlow tells none."""
+    named = [scope["scope"] for scope in group.get("scopes", ()) if scope["scope"]]
+    more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+    return f"{named[0]}{more}" if named else ""
 
 
 def together(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -397,18 +409,19 @@ def trust(allocations: Allocations) -> str:
 def terminal(allocations: Allocations, most: int) -> str:
     """The groups as aligned text, the sum last."""
     groups, total = allocations["groups"], allocations["total_bytes"]
-    lines = [["op", "shape", "dtype", "count", "bytes", "", "share"]]
+    known = any(where(group) for group in groups)
+    head = "layer or scope, most bytes first" if known else ""
+    lines = [["op", "shape", "dtype", "count", "bytes", "", "share", head]]
     for group in groups[:most]:
-        lines.append(
-            [group["op"] or "unknown", shape(group), group["dtype"], *_counted([group], total)]
-        )
+        op, figures = group["op"] or "unknown", _counted([group], total)
+        lines.append([op, shape(group), group["dtype"], *figures, where(group)])
     if rest := groups[most:]:
-        lines.append([f"{len(rest)} smaller groups", "", "", *_counted(rest, total)])
-    lines.append(["sum", "", "", *_counted(groups, total)])
+        lines.append([f"{len(rest)} smaller groups", "", "", *_counted(rest, total), ""])
+    lines.append(["sum", "", "", *_counted(groups, total), ""])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     aligned = (
         "  ".join(
-            text.rjust(width) if number >= 3 else text.ljust(width)
+            text.rjust(width) if 3 <= number <= 6 else text.ljust(width)
             for number, (text, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines

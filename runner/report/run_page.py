@@ -109,7 +109,8 @@ def _tile(record: Record, name: str) -> Element:
     assert value is not None
     remark = exactly(name, value) if value or "growth" not in name else "none"
     if interval and interval[0] != interval[1]:
-        remark = f"{between(name, interval)} (95 %)" if METRICS[name].is_time else remark
+        measured = f"{between(name, interval)} (95\N{NO-BREAK SPACE}%)"
+        remark = measured if METRICS[name].is_time else remark
     label = METRICS[name].label
     return tag(
         "div",

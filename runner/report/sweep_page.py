@@ -34,6 +34,7 @@ from runner.report.tables import (
     exactly,
     metric_cell,
     metric_head,
+    ratio,
     table,
     times,
 )
@@ -340,16 +341,16 @@ def _pairs(compared: Comparison | None) -> Iterator[Node]:
         interval = ""
         if row.interval:
             low, high = row.interval
-            interval = "exact" if low == high else f"{low:.3g} to {high:.3g}"
+            interval = "exact" if low == high else f"{ratio(low)} to {ratio(high)}"
         rows.append(
             [
                 Cell(held or "–"),
                 Cell(f"{pair.candidate_name} against {pair.baseline_name}"),
                 Cell(label),
                 *figures,
-                Cell("" if row.ratio is None else f"{row.ratio:.3g}", value=row.ratio, figure=True),
+                Cell("" if row.ratio is None else ratio(row.ratio), value=row.ratio, figure=True),
                 Cell(interval),
-                Cell(row.explanation),
+                Cell(row.explanation, wraps=True),
             ]
         )
     head = [

@@ -26,6 +26,8 @@ class Cell:
     """Why it is as it is: why there is no figure, say."""
     figure: bool = False
     """Set to the right."""
+    wraps: bool = False
+    """Words, on as many lines as they need."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _cell(cell: Cell, name: str) -> Element:
         name,
         content,
         scope="row" if name == "th" else None,
-        class_="figure" if cell.figure else None,
+        class_="figure" if cell.figure else "wraps" if cell.wraps else None,
         title=cell.remark or cell.exact or None,
         data_value=cell.value,
     )
@@ -119,6 +121,10 @@ def exactly(name: str, value: float) -> str:
 
 def times(ratio: float) -> str:
     return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
+
+
+def ratio(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def exact_bytes(value: float) -> str:

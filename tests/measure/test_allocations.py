@@ -252,6 +252,22 @@ def test_what_waits_for_the_backward_pass_is_told_from_what_passes_where_ops_hav
     assert found.groups[0].split.gradient_bytes == 100
 
 
+def test_a_gradient_s_part_that_runs_ahead_does_not_begin_the_backward_pass() -> None:
+    """As a GELU's derivative does: it needs nothing but what went into the layer."""
+    story = Story().begin(Phase.STEPS, 0)
+    story.make(1, 100, op="model/first/Gelu/mul", shape="[25]")
+    story.make(2, 40, op="gradient_tape/model/first/Gelu/Square", shape="[10]")
+    story.make(3, 200, op="model/second/Gelu/mul", shape="[50]")
+    story.make(4, 30, op="gradient_tape/model/second/Gelu/mul/Mul", shape="[5]")
+    story.free(3).free(2).free(1).free(4)
+    story.make(5, 8, op="adam/AssignAddVariableOp", shape="[2]").free(5).end()
+
+    found = replayed(story.window())
+
+    assert found.total_bytes == 370
+    assert (found.split.gradient_bytes, found.split.passing_bytes) == (340, 30)
+
+
 # Phases and steps.
 
 

@@ -153,6 +153,37 @@ class TestThePeak:
         assert scopes
         assert all(scope.startswith("transformer") and "block_" in scope for scope in scopes)
 
+    def test_keeps_the_activations_of_all_blocks_but_of_one_where_it_computes_again(
+        self, measure: MeasureWords
+    ) -> None:
+        """Of the other block there is what it passes on, and what goes into it. By how much is a
+        matter of TensorFlow's concurrency: each has 23 states' worth of them."""
+        plain, again = (
+            training(measure, 16, model="transformer", execution="graph", recompute=recompute)
+            for recompute in (False, True)
+        )
+
+        state = 16 * 64 * 128 * 4
+        assert min(activations_of_blocks(plain)) > 16 * state
+        assert max(activations_of_blocks(again)) > 16 * state
+        assert min(activations_of_blocks(again)) < 4 * state
+        assert plain.allocations is not None
+        assert plain.allocations["split"]["gradient_bytes"] > 2 * 16 * state
+
+
+def activations_of_blocks(record: Record) -> list[int]:
+    """What was live at the peak of what each of the two blocks' layers made, gradients left out."""
+    assert record.allocations is not None
+    return [
+        sum(
+            scope["bytes"]
+            for group in record.allocations["groups"]
+            for scope in group["scopes"]
+            if f"/{block}" in scope["scope"] and not scope["scope"].endswith("(gradient)")
+        )
+        for block in ("block_0", "block_1")
+    ]
+
 
 class TestTheirModel:
     @pytest.mark.parametrize(
