@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("word", nargs="*", metavar="WORD", help="an id, a path, KEY=VALUE")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
 
     started = time.monotonic()
     names = [word for word in options.word if "=" not in word]
