@@ -206,6 +206,18 @@ def holding(judged: JudgedCase) -> str:
     return {True: "holds", False: "fails", None: "is unclear"}[found.pop()]
 
 
+def contradictions(judgements: Sequence[Judgement]) -> list[tuple[Judgement, Judgement]]:
+    """The pairs of which one contradicts the other, both of them judged; each pair once."""
+    by_id = {each.claim.id: each for each in judgements}
+    pairs = {
+        tuple(sorted((each.claim.id, other)))
+        for each in judgements
+        for other in each.claim.contradicts
+        if other in by_id
+    }
+    return [(by_id[one], by_id[other]) for one, other in sorted(pairs)]
+
+
 # As JSON.
 
 

@@ -5,6 +5,7 @@ advice that follows, the command that repeats it. One file that loads nothing. A
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
@@ -37,11 +38,16 @@ _SIGNS: dict[bool | None, str] = {True: "✓ holds", False: "✗ fails"}
 
 
 def claims_page(
-    documents: Mapping[str, Sequence[Judgement]], made_with: str, command: str = "claims"
+    documents: Mapping[str, Sequence[Judgement]],
+    made_with: str,
+    words: Mapping[str, str],
+    whole: bool,
 ) -> str:
-    """The whole page. `made_with` says on what it was measured, and when."""
+    """The whole page. `made_with` says on what it was measured, and when; `words` what to type for
+    each claim, and `whole` that these are all there are."""
     judgements = [each for ours in documents.values() for each in ours]
-    ids = {each.claim.id for each in judgements}
+    by_id = {each.claim.id: each for each in judgements}
+    all_of_it = "" if whole else " ".join(["", *map(shlex.quote, words.values())])
     counts = {verdict: sum(each.verdict is verdict for each in judgements) for verdict in Verdict}
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     return page(
@@ -52,8 +58,8 @@ def claims_page(
         tag("p", f"{told}. Each verdict follows from the figures below it alone.",
             class_="sentence"),
         _overview(documents),
-        (_document(name, ours, ids) for name, ours in documents.items()),
-        tag("footer", "Repeat all of it: ", tag("code", f"python -m runner {command}")),
+        (_document(name, ours, by_id, words) for name, ours in documents.items()),
+        tag("footer", "Repeat all of it: ", tag("code", f"python -m runner claims{all_of_it}")),
     )  # fmt: skip
 
 
@@ -73,11 +79,17 @@ def _overview(documents: Mapping[str, Sequence[Judgement]]) -> Element:
     return tag("section", tag("h2", "At a glance"), tag("div", table, class_="frame"))
 
 
-def _document(name: str, judgements: Sequence[Judgement], ids: set[str]) -> Element:
-    return tag("section", tag("h2", name), (_claim(each, ids) for each in judgements))
+def _document(
+    name: str,
+    judgements: Sequence[Judgement],
+    by_id: Mapping[str, Judgement],
+    words: Mapping[str, str],
+) -> Element:
+    claims = (_claim(each, by_id, words[each.claim.id]) for each in judgements)
+    return tag("section", tag("h2", name), claims)
 
 
-def _claim(judgement: Judgement, ids: set[str]) -> Element:
+def _claim(judgement: Judgement, by_id: Mapping[str, Judgement], word: str) -> Element:
     claim = judgement.claim
     content: list[Node] = [
         tag("h3", f"{claim.id}  “{claim.claim}”"),
@@ -86,18 +98,23 @@ def _claim(judgement: Judgement, ids: set[str]) -> Element:
     if judgement.advice:
         content.append(tag("p", tag("b", "Do this instead: "), judgement.advice, class_="instead"))
     if claim.contradicts:
-        content.append(tag("p", "What this says, another place contradicts: ",
-                           _links(claim.contradicts, ids), "."))  # fmt: skip
+        content.append(tag("p", tag("b", "Another place says otherwise: "),
+                           _links(claim.contradicts, by_id), "."))  # fmt: skip
     content.append(tag("div", (_case(each) for each in judgement.cases), class_="cases"))
-    content.append(tag("p", tag("code", f"python -m runner claims {claim.id}"), class_="note"))
+    content.append(tag("p", tag("code", f"python -m runner claims {shlex.quote(word)}"),
+                       class_="note"))  # fmt: skip
     return tag("article", content, class_="claim", id=_anchor(claim.id))
 
 
-def _links(others: Sequence[str], ids: set[str]) -> list[Node]:
+def _links(others: Sequence[str], by_id: Mapping[str, Judgement]) -> list[Node]:
     nodes: list[Node] = []
     for other in others:
-        nodes += [", "] if nodes else []
-        nodes.append(tag("a", other, href=f"#{_anchor(other)}") if other in ids else other)
+        nodes += ["; "] if nodes else []
+        if other in by_id:
+            nodes += [tag("a", other, href=f"#{_anchor(other)}"), f" “{by_id[other].claim.claim}” "]
+            nodes.append(_verdict(by_id[other].verdict))
+        else:
+            nodes.append(other)
     return nodes
 
 

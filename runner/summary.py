@@ -185,16 +185,23 @@ class _Cell:
         self.name = folder.name
         words = selection.words(record)
         said = (record.sweep or {}).get("swept", {})
-        self.fields = [words.get(name, said.get(name)) or "" for name in _fields(plan)]
+        names = (*plan.swept, "scenario", "execution")
+        self._words = {name: words.get(name, said.get(name)) or "" for name in names}
         self.outcome = record.outcome
         self.busy = _busy(record)
         self.figures = [_figure(record, name) for name in _COLUMNS]
         values = (record.metrics.get(name) for name in _BEST)
         self.order = [math.inf if value is None else value for value in values]
 
+    def said(self, fields: Sequence[str]) -> list[str]:
+        return [self._words[name] for name in fields]
 
-def _fields(plan: Plan) -> Sequence[str]:
-    return plan.swept or ("scenario",)
+
+def _fields(plan: Plan, cells: Sequence[_Cell]) -> list[str]:
+    """What was swept; and the execution, where scenarios that were swept bring their own."""
+    fields = list(plan.swept or ("scenario",))
+    differs = len({tuple(cell.said(["execution"])) for cell in cells}) > 1
+    return [*fields, "execution"] if differs and "execution" not in fields else fields
 
 
 def _figure(record: Record, name: str) -> str:
@@ -206,23 +213,26 @@ def _figure(record: Record, name: str) -> str:
 
 def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[str]:
     out = sys.stdout
-    heads = [selection.short(name) for name in _fields(plan)]
+    fields = _fields(plan, [*best, *failed])
+    heads = [selection.short(name) for name in fields]
     figures = [_HEADS.get(name, METRICS[name].label) for name in _COLUMNS]
     shown = best[:MOST_ROWS]
-    widths = _widths([heads, *(cell.fields for cell in (*shown, *failed))])
+    widths = _widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
     measured = _widths([figures, *(cell.figures for cell in shown)])
 
-    def row(fields: Sequence[str], figures: Sequence[str] = ()) -> str:
-        left = [f"{text:<{width}}" for text, width in zip(fields, widths, strict=True)]
+    def row(words: Sequence[str], figures: Sequence[str] = ()) -> str:
+        left = [f"{text:<{width}}" for text, width in zip(words, widths, strict=True)]
         right = [f"{text:>{width}}" for text, width in zip(figures, measured, strict=False)]
         return "  ".join([*left, *right])
 
     lines = [styled(row(heads, figures), "1", out)]
-    lines += [row(cell.fields, cell.figures) for cell in shown]
+    lines += [row(cell.said(fields), cell.figures) for cell in shown]
     if len(best) > len(shown):
         lines.append(f"... and {len(best) - len(shown)} more that completed: see the table's file")
     for cell in failed:
-        lines.append(f"{row(cell.fields)}  {styled(_first_line(_ended(cell.outcome)), '31', out)}")
+        lines.append(
+            f"{row(cell.said(fields))}  {styled(_first_line(_ended(cell.outcome)), '31', out)}"
+        )
     return lines
 
 

@@ -190,6 +190,17 @@ def test_the_verdicts_json_holds_no_infinity() -> None:
     assert set(content) >= {"id", "claim", "source", "verdict", "evidence"}
 
 
+def test_claims_that_contradict_each_other_are_shown_as_one_pair() -> None:
+    one = claim_of(case_of({"value": "tensor_peak_bytes", "at_least": 1, "because": "any"}))
+    against = ("b", "c"), ("a",), ("a",)
+    judgements = [
+        claims.judge(dataclasses.replace(one, id=id, contradicts=others), lambda _: record_with())
+        for id, others in zip("abd", against, strict=True)
+    ]
+    pairs = claim_words.contradictions(judgements)
+    assert [(each.claim.id, other.claim.id) for each, other in pairs] == [("a", "b"), ("a", "d")]
+
+
 # Mistakes in a user's own claim.
 
 

@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from runner import compose, places, records
+from runner.__main__ import verbs
 from tests.conftest import Cli
 
 ENDLESS = ("scenario=python_loop", "scenario.iterations=2000000000", "tracking=none")
@@ -32,6 +33,7 @@ BAD_INPUT = {
     "unknown op": (["scenario=op_allocation", "scenario.op=tnh"], "did you mean 'tanh'"),
     "unknown example": (["scenario=document_example", "scenario.example=a"], "is no example"),
     "unknown flag of a verb": (["list", "--jsn"], "list: unrecognized arguments: --jsn"),
+    "words on both sides of a flag": (["list", "device", "--json", "scenaro"], "mean 'scenario'"),
     "a claim's setting twice": (["claims", "seed=1", "seed=2"], "seed: said twice"),
     "added field": (["scenario=while_loop", "+scenario.foo=1"], "scenario.foo"),
     "added group": (["scenario=while_loop", "+foo=1"], "foo"),
@@ -126,7 +128,7 @@ def test_bad_input_is_answered_without_loading_tensorflow() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 2
 
 
-@pytest.mark.parametrize("verb", ["", "list", "publish", "ui"])
+@pytest.mark.parametrize("verb", ["", *verbs()])
 def test_help_is_given_by_every_verb(verb: str, cli: Cli) -> None:
     done = cli(*filter(None, [verb]), "--help")
     assert done.returncode == 0

@@ -105,6 +105,19 @@ def test_a_sweep_that_varies_nothing_has_the_scenario_as_its_column(tmp_path: Pa
     assert lines[2].startswith("while_loop ")
 
 
+def test_scenarios_that_run_each_in_its_own_execution_say_which(tmp_path: Path) -> None:
+    eager = completed("one", scenario="python_loop", execution="eager")
+    graph = completed("two", scenario="while_loop", execution="graph")
+    plan = Plan((), True, None, ("scenario",))
+    lines = shown(tmp_path / "s", eager, graph, plan=plan)
+    assert lines[1].split()[:2] == ["scenario", "execution"]
+    assert {tuple(line.split()[:2]) for line in lines[2:4]} == {
+        ("python_loop", "eager"),
+        ("while_loop", "graph"),
+    }
+    assert "execution" not in shown(tmp_path / "t", eager, plan=plan)[1]
+
+
 @pytest.mark.parametrize("declined", [True, False])
 def test_colours_are_for_a_terminal_that_has_not_declined_them(
     declined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,6 @@ the span is taken off.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from dataclasses import dataclass, field
@@ -66,12 +65,6 @@ class HostMemory:
 def _kilobytes(status: bytes, name: bytes) -> int:
     start = status.index(name) + len(name)
     return int(status[start : status.index(b"kB", start)]) * 1024
-
-
-def give_back_free_pages() -> None:
-    """Hand to the kernel what `malloc` holds free: megabytes that loading and tracing left. A leak
-    that starts now would fill them first, unseen, since they are resident already."""
-    ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("word", nargs="*", metavar="WORD", help="an id, a path, KEY=VALUE")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
 
     started = time.monotonic()
     names = [word for word in options.word if "=" not in word]
@@ -101,9 +101,14 @@ class _Asked:
         in_full = frozenset(ids or (known if then["in_full"] else ()))
         return _Asked(folder, paths, {**then["settings"], **settings}, in_full)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all claims that have a name are asked for, and no other."""
+        return list(self.paths) == _paths([])
+
     def remember(self, folder: Path) -> None:
         then = {
-            "claims": [str(path) if path.parent != _named() else path.stem for path in self.paths],
+            "claims": [_command(path) for path in self.paths],
             "settings": dict(self.settings),
             "in_full": bool(self.in_full),
         }
@@ -152,6 +157,11 @@ def _paths(names: Sequence[str]) -> list[Path]:
 def _named() -> Path:
     """Where a claim's file has a name."""
     return places.conf() / "claim"
+
+
+def _command(path: Path) -> str:
+    """What a user says to mean that file."""
+    return path.stem if path.parent == _named() else str(path)
 
 
 def _load(path: Path) -> Claim:
@@ -340,7 +350,9 @@ def _show(
         f"measure={one.spec['measure']['name']}, {one.started_at[:10]}"
     )
     page = folder / PAGE_FILE
-    page.write_text(claims_page(_by_document(judgements), made_with))
+    commands = {path.stem: _command(path) for path in asked.paths}
+    page.write_text(claims_page(_by_document(judgements), made_with, commands, asked.whole))
+    others = {each.claim.id: each for each in judgements}
     if asked.in_full:
         judgements = [each for each in judgements if each.claim.id in asked.in_full]
     if as_json:
@@ -351,7 +363,10 @@ def _show(
     for document, ours in _by_document(judgements).items():
         print(f"\n{_styled(document, '1')}")
         for judgement in ours:
-            print(*_evidence(judgement, path_of) if asked.in_full else _line(judgement), sep="\n")
+            print(*_evidence(judgement, path_of, others) if asked.in_full else _line(judgement),
+                  sep="\n")  # fmt: skip
+    if not asked.in_full:
+        print(*_contradictions(judgements), sep="\n")
     counts = {verdict: [each.verdict for each in judgements].count(verdict)
               for verdict in claims.Verdict}  # fmt: skip
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
@@ -366,6 +381,20 @@ def _by_document(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
     return documents
 
 
+def _told(id: str, judged: Mapping[str, Judgement]) -> str:
+    """Another claim: what it says, and what came of it if it was judged too."""
+    if id in judged:
+        return f"{id}, which {_FOUND[judged[id].verdict]}: {judged[id].claim.claim}"
+    path = _named() / f"{id}.yaml"
+    return f"{id}: {_load(path).claim}" if path.exists() else id
+
+
+_FOUND = {
+    "supported": "is supported",
+    "refuted": "is refuted",
+    "depends": "depends",
+    "inconclusive": "is inconclusive",
+}
 _COLOURS = {"supported": "32", "refuted": "31", "depends": "33", "inconclusive": "35"}
 
 
@@ -386,7 +415,18 @@ def _line(judgement: Judgement) -> list[str]:
     return [f"{claim.id}  {_verdict(judgement)}  {claim.claim}: {decisive(judgement)}"]
 
 
-def _evidence(judgement: Judgement, path_of: Any) -> list[str]:
+def _contradictions(judgements: Sequence[Judgement]) -> list[str]:
+    from runner.claim_words import contradictions
+
+    pairs = contradictions(judgements)
+    lines = ["", _styled("What one place says and another contradicts", "1")] if pairs else []
+    for one, other in pairs:
+        lines.append(f"{one.claim.id}  {_verdict(one)}  {one.claim.claim}")
+        lines.append(f"  against {_told(other.claim.id, {other.claim.id: other})}")
+    return lines
+
+
+def _evidence(judgement: Judgement, path_of: Any, others: Mapping[str, Judgement]) -> list[str]:
     """Each case: its cells, what was expected and why, what was found."""
     from runner import claim_words, claims
 
@@ -404,14 +444,14 @@ def _evidence(judgement: Judgement, path_of: Any) -> list[str]:
                 lines.append(f"             ({tested.expectation.because})")
             lines.append(f"    found    {claim_words.figures_of(tested, case)}")
         cells = [path_of(words) for words in case.cells]
-        others = [Path(each).name for each in cells[1:]]
-        lines.append(f"    cells    {', '.join([cells[0], *others])}")
+        numbers = [Path(each).name for each in cells[1:]]
+        lines.append(f"    cells    {', '.join([cells[0], *numbers])}")
     if judgement.verdict is claims.Verdict.DEPENDS:
         lines.append(f"  so it depends: {claim_words.condition(judgement)}")
     if judgement.advice:
         lines.append(f"  instead: {judgement.advice}")
     for other in claim.contradicts:
-        lines.append(f"  contradicts {other}")
+        lines.append(f"  contradicts {_told(other, others)}")
     return [*lines, ""]
 
 

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("group", nargs="*", help=f"only these groups ({', '.join(GROUPS)})")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     for group in options.group:
         if group not in GROUPS:
             raise BadInput(f"{group}: there is no group of that name.", nearest(group, GROUPS))

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("path", nargs="+", help="a run's or a sweep's folder, or one above them")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     words = [word for word in options.path if word.startswith(("tracking=", "tracking."))]
     store_choice = tracking.chosen(words)
     paths = [Path(word) for word in options.path if word not in words]

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--pictures", action="store_true", help="also the pictures, as PNG")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
 
     # Imported late, so that --help and a mistyped option are answered at once.
     from runner import records

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--port", type=int, default=5000, help="5000 unless said")
     parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 (only this machine)")
     parser.add_argument("store", nargs="*", help="tracking=server, tracking.uri=..., as for a run")
-    options = parser.parse_args(arguments)
+    options = parser.parse_intermixed_args(arguments)
     choice = tracking.chosen(options.store)
     place = tracking.place_of(choice, places.outputs())
     os.environ.update(tracking.environment(os.environ))

@@ -44,7 +44,8 @@ GROWS: dict[str, Any] = {
 def _swapped() -> dict[str, Any]:
     (case,) = GROWS["cases"]
     run = {**case["run"], **case["against"]}
-    return {**GROWS, "cases": [{**case, "run": run, "against": case["run"]}]}
+    swapped = {**case, "run": run, "against": case["run"]}
+    return {**GROWS, "cases": [swapped], "contradicts": ["kept", "001-11"]}
 
 
 @pytest.fixture
@@ -80,6 +81,11 @@ def test_a_users_claim_is_judged_both_ways_and_its_cells_run_once(
     page = (folder / "claims.html").read_text()
     assert "Let go of &lt;it&gt;." in page
     assert "http" not in page.replace("http-equiv", "")
+    assert f"python -m runner claims {paths[0]} {paths[1]}</code></footer>" in page
+
+    told = cli("claims", "resume=latest", "swapped").stdout
+    assert "contradicts kept, which is supported: a kept vector makes each step grow" in told
+    assert "contradicts 001-11: holding on to tensors makes a loop grow" in told
 
     # The same records, read by a meter that sees no growth and no difference.
     by_words = {
