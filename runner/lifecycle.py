@@ -102,6 +102,7 @@ class Run:
 def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = None) -> Run:
     """A run in its folder, with the trials that are there already counted as done."""
     log_file(folder)
+    (folder / records.TRIALS_FILE).touch()
     config = folder / CONFIG_FILE
     if not config.exists():
         scratch = folder / f".{CONFIG_FILE}.{os.getpid()}"

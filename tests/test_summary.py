@@ -46,6 +46,7 @@ def test_the_smallest_peak_comes_first_and_what_did_not_complete_last(tmp_path: 
     assert rows[8].split()[:2] == ["python_loop", "512"]
     assert "out of memory in first_call: OOM when allocating" in rows[8]
     assert "8 of 9 cells completed in 12 s" in lines
+    assert any(line.startswith("  log ") and line.endswith("/s/2/run.log") for line in lines)
 
 
 def test_columns_are_the_swept_fields_and_the_main_metrics_in_readable_units(
@@ -85,6 +86,7 @@ def test_of_very_many_cells_the_best_are_shown_and_every_failure(tmp_path: Path)
     lines = shown(tmp_path / "s", *found)
     assert sum("out of memory" in line for line in lines) == 50
     assert "... and 20 more that completed: see the table's file" in lines
+    assert any(line.startswith("  log ") and line.endswith("/s/N/run.log") for line in lines)
 
 
 def test_a_reason_of_many_lines_takes_one(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import socket
 import subprocess
 import time
 import tracemalloc
@@ -21,6 +22,7 @@ import runner
 from runner import compose, environment, lifecycle, records, sweep
 from runner.compose import Plan
 from runner.errors import Interrupted
+from runner.isolation.server import Server
 from runner.isolation.worker import Assignment
 from runner.records import Outcome, Status, Trial
 from runner.sweep import Result
@@ -190,6 +192,32 @@ def test_what_a_sweep_holds_in_memory_does_not_grow_with_what_its_cells_have_mea
     assert many - few < 8 * 3 * 2000  # a byte a sample would be more
 
 
+THEIRS = """
+def make(batch_size):
+    print(f"built with {batch_size}")
+    return lambda: None
+"""
+
+
+def test_what_a_cell_prints_is_in_its_own_log(
+    folder: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "printing.py").write_text(THEIRS)
+    monkeypatch.chdir(tmp_path)
+    target = ("scenario=callable", "scenario.target=printing:make")
+    plan = planned(*target, "execution=eager,session", "batch_size=4,8", *BRIEF)
+    ran(plan, folder, server)
+    logs = [(folder / str(number) / "run.log").read_text() for number in range(4)]
+    assert "built with 4" in logs[0]
+    assert "built with 8" in logs[1]
+    assert "built with 8" not in logs[0]
+    assert logs[2:] == ["", ""], "there is no session execution of it"
+    for cell in records.find(folder):
+        assert {"record.json", "trials.jsonl", "config.yaml"} <= {
+            path.name for path in cell.iterdir()
+        }
+
+
 # As a user starts them.
 
 
@@ -219,9 +247,6 @@ def test_a_sweep_leaves_tables_report_and_a_folder_a_cell(unbroken: Unbroken) ->
         *("0", "1", "2", "3", "plan.json", "run.log", "report.html"),
         *("table.csv", "table.parquet"),
     }
-    files = {path.name for path in (folder / "2").iterdir()}
-    assert {"record.json", "trials.jsonl", "config.yaml", "run.log"} <= files
-    assert (folder / "2" / "run.log").stat().st_size, "what its own trials printed"
     record = records.read(folder / "2")
     assert record.sweep == {
         "id": sweep.sweep_id(folder),
@@ -232,6 +257,15 @@ def test_a_sweep_leaves_tables_report_and_a_folder_a_cell(unbroken: Unbroken) ->
     }
     assert len(table(folder)) == 4
     assert set(table(folder).status) == {"completed"}
+    for number in range(4):
+        assert {path.name for path in (folder / str(number)).iterdir()} == {
+            *("record.json", "trials.jsonl", "config.yaml", "run.log"),
+            *("timeline.json", "allocations.folded", "allocations.csv"),
+        }
+        assert (
+            f"batch_size: {4 + 4 * (number % 2)}\n"
+            in (folder / str(number) / "config.yaml").read_text()
+        )
 
 
 def test_a_sweep_says_what_it_will_do_then_a_table_and_what_to_type_next(
@@ -295,7 +329,7 @@ def begun(outputs: Path, *words: str, trials: int) -> subprocess.Popen[str]:
 def test_an_interrupted_sweep_keeps_what_it_has_and_goes_on_from_anywhere(
     unbroken: Unbroken, cli: Cli, outputs: Path
 ) -> None:
-    process = begun(outputs, *GRID, *BRIEF, "tracking=none", trials=5)
+    process = begun(outputs, *GRID, *BRIEF, trials=9)
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)
     shown, errors = process.communicate(timeout=LONG)
@@ -307,10 +341,31 @@ def test_an_interrupted_sweep_keeps_what_it_has_and_goes_on_from_anywhere(
     assert "resume=" in shown
     assert "interrupted" in set(table(folder).status)
     assert len(table(folder)) == 4
-    done = cli(*GRID, *BRIEF, "tracking=none", f"resume={folder.relative_to(outputs)}", cwd=outputs)
+    assert {status for _, status in stored(outputs)} <= {"FINISHED"}, "nothing is left RUNNING"
+    words = {"completed": "FINISHED", "interrupted": "KILLED"}
+    assert cli("publish", str(folder)).returncode == 0
+    assert [status for _, status in stored(outputs)] == [
+        words[records.read(cell).outcome.status] for cell in records.find(folder)
+    ]
+    done = cli(*GRID, *BRIEF, f"resume={folder.relative_to(outputs)}", cwd=outputs)
     assert done.returncode == 0, done.stderr
     assert only(outputs) == folder
+    assert [status for _, status in stored(outputs)] == ["FINISHED"] * 4
     pandas.testing.assert_frame_equal(steady(table(unbroken.folder)), steady(table(folder)))
+
+
+def test_a_store_out_of_reach_costs_one_warning_that_names_the_sweep_s_folder(
+    cli: Cli, outputs: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = ("tracking=server", f"tracking.uri=http://127.0.0.1:{port}")
+    words = ("-m", "scenario=numpy_loop", "batch_size=4,8", *BRIEF)
+    done = cli(*words, *server)
+    assert done.returncode == 0
+    assert done.stderr.count("Not in the tracking store: ") == 1
+    command = f"python -m runner publish {only(outputs)} {' '.join(server)}"
+    assert f"Bring it in later: {command}\n" in done.stderr
 
 
 def test_a_running_sweep_can_be_resumed_by_nobody_else(cli: Cli, outputs: Path) -> None:

@@ -257,7 +257,7 @@ class BackgroundTracker:
             # The end of its input ends it, once a record under way is in. While it still imports
             # MLflow it does not listen, and there is nothing to wait for.
             process.stdin.close()
-            process.wait(1.0 if in_order else 0.0)
+            process.wait(PATIENCE_SECONDS if in_order else 0.0)
         except (OSError, subprocess.TimeoutExpired):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

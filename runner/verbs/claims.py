@@ -283,14 +283,14 @@ def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
 
 def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
     from runner import claims, environment, lifecycle, records, sweep, tracking
+    from runner.interruption import interruptible
     from runner.isolation.server import Server
     from runner.progress import Progress
     from runner.publishing import Publishing
-    from runner.verbs.run import signals
 
     folder = asked.folder or lifecycle.new_folder("claims")
     first = work.plan.cells[0].experiment
-    with signals(), sweep.open_plan(work.plan, folder) as runs:
+    with interruptible(), sweep.open_plan(work.plan, folder) as runs:
         asked.remember(folder)
         log = lifecycle.log_file(folder)
         server, progress = Server(log), Progress()

@@ -55,12 +55,12 @@ def main(words: Sequence[str]) -> int:
 
     # Imported late, so that --help and a mistyped word are answered at once.
     from runner import lifecycle, limit_summary
-    from runner.verbs.run import signals
+    from runner.interruption import interruptible
 
     started = time.monotonic()
     folder = lifecycle.new_folder("fits")
     strategies = _strategies(asked, folder)
-    with signals():
+    with interruptible():
         _require_devices(strategies)
         with lifecycle.held(folder):
             limits, interrupted = _search(asked, strategies, folder)

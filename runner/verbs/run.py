@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from runner import compose, environment, launch, lifecycle, places, summary, sweep, tracking
 from runner.compose import Plan
-from runner.errors import BadInput, Interrupted
+from runner.errors import BadInput
+from runner.interruption import interruptible
 from runner.isolation import look
 from runner.isolation.server import Server
 from runner.progress import Progress
@@ -30,7 +28,7 @@ def main(words: Sequence[str]) -> int:
         folder = _resumed(plan)
     elif not plan.is_sweep:
         folder = lifecycle.new_folder("runs")
-    with signals():
+    with interruptible():
         if not plan.is_sweep:
             look.require_device(plan.cells[0].experiment)
         return _measure(plan, words, folder, started)
@@ -98,21 +96,3 @@ def _resumed(plan: Plan) -> Path:
     if not (folder / sweep.PLAN_FILE).exists():
         raise BadInput(f"resume={plan.resume}: is no sweep's folder.", "Name one, or say latest.")
     return folder
-
-
-@contextmanager
-def signals() -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM stops the work in order; more of them change nothing."""
-
-    def stop(number: int, _: FrameType | None) -> None:
-        for each in watched:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.signal(each, stop) for each in watched}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 from runner import lifecycle, places, tracking
 from runner.errors import BadInput, Interrupted, ServerError
+from runner.interruption import interruptible
 from runner.tracking import Place
 from runner.verbs import Parser
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     place = replace(place, pages=f"http://{options.host}:{options.port}")
     log = places.outputs() / "ui.log"
     try:
-        with _signals(), _served(place, options.host, options.port, log) as server:
+        with interruptible(), _served(place, options.host, options.port, log) as server:
             _print_links(place)
             print("Ctrl-C ends it.", flush=True)
             server.wait()
@@ -133,21 +133,3 @@ def _check_free(host: str, port: int) -> None:
             f"--port {port}: can't be used on {host} ({error}).",
             f"Say --port {port + 1}, or end what uses it.",
         ) from error
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Ctrl-C, a polite kill and a closed terminal all end it in order."""
-
-    def stop(number: int, _: FrameType | None) -> None:
-        for each in watched:
-            signal.signal(each, signal.SIG_IGN)
-        raise Interrupted(number)
-
-    watched = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.signal(each, stop) for each in watched}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -182,6 +183,39 @@ tracker.close()
         os.killpg(parent.pid, signal.SIGINT)
         assert line(parent) == "TrackedRun"
     assert len(runs()) == 1
+
+
+def test_an_interrupted_command_waits_for_the_record_that_is_under_way(
+    outputs: Path, place: Place
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    (folder / "long.log").write_bytes(bytes(30_000_000))  # a moment to copy
+    code = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+tracker.prepare(); tracker.wait_ready({LONG})
+print(tracker._process.pid, flush=True)
+try:
+    tracker.publish(Path({str(folder)!r}))
+except KeyboardInterrupt:
+    tracker.close()
+"""
+    with python(code, outputs) as parent:
+        publisher = psutil.Process(int(line(parent)))
+        while statuses(place) != ["RUNNING"]:
+            assert statuses(place) == []
+        publisher.suspend()
+        assert statuses(place) == ["RUNNING"]
+        parent.send_signal(signal.SIGINT)
+        time.sleep(1.5)  # a machine so busy that the store is slow
+        publisher.resume()
+    assert statuses(place) == ["FINISHED"]
+
+
+def statuses(place: Place) -> list[str]:
+    assert place.database is not None
+    with closing(sqlite3.connect(place.database)) as database:
+        return [status for (status,) in database.execute("SELECT status FROM runs")]
 
 
 def test_nothing_is_written_where_the_user_stands(
