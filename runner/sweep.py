@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from runner import lifecycle
 from runner.compose import Plan, Planned
 from runner.errors import BadInput, Interrupted
+from runner.interruption import uncut
 from runner.isolation.server import Server
 from runner.isolation.worker import Assignment
 from runner.lifecycle import Run
@@ -144,7 +145,8 @@ def run_all(
                     observer.phase if assignment.kind == "memory" else _ignore,
                     lifecycle.log_file(run.folder),
                 )
-                lifecycle.add_trial(run, trial)
+                with uncut():
+                    lifecycle.add_trial(run, trial)
                 if run.next is None:
                     _finish(run, machine, publisher)
         publisher.wait_ready()
@@ -159,8 +161,9 @@ def run_all(
 
 def _finish(run: Run, machine: Mapping[str, Any], publisher: Publisher) -> None:
     """A record that is there already is kept as it is; the store may lack it all the same."""
-    if not run.closed:
-        close(run, machine)
+    with uncut():
+        if not run.closed:
+            close(run, machine)
     publisher.publish(run.folder)
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -34,9 +35,9 @@ def start(outputs: Path, *words: str, cwd: Path | None = None) -> subprocess.Pop
 
 
 def only(outputs: Path) -> Path:
-    """The folder of the one sweep there is."""
-    (found,) = outputs.glob("sweeps/*/*")
-    return found
+    """The folder of the one sweep there is. (A kill before it was planned leaves an empty one.)"""
+    (plan,) = outputs.glob(f"sweeps/*/*/{sweep.PLAN_FILE}")
+    return plan.parent
 
 
 def table(folder: Path) -> pandas.DataFrame:
@@ -49,25 +50,33 @@ def steady(frame: pandas.DataFrame) -> pandas.DataFrame:
     return frame[[name for name in frame if not name.startswith(tuple(noisy))]]
 
 
-def kill_and_resume(outputs: Path, kills: int, seconds: float, moments: random.Random) -> list[int]:
-    """Start the sweep, kill it at a random moment of its life, resume it, kill it again, ..., and
-    let it end. Returns how many trials were on the disk after each kill."""
+def kill_and_resume(
+    outputs: Path, words: Sequence[str], kills: int, seconds: float, moments: random.Random
+) -> list[frozenset[str]]:
+    """Start the sweep, kill it at a random moment of so many seconds, resume it, kill it again,
+    ..., and let it end. Returns which trials were on the disk after each kill, and at the end."""
     trials = []
     for number in range(kills + 1):
         begun = list(outputs.glob(f"sweeps/*/*/{sweep.PLAN_FILE}"))
         resume = [f"resume={begun[0].parent}"] if begun else []
-        process = start(outputs, *GRID, *BRIEF, *resume)
+        process = start(outputs, *words, *resume)
         if number < kills:
             time.sleep(moments.uniform(0, seconds))
             process.kill()
-            trials.append(count_trials(outputs))
         _, errors = process.communicate(timeout=LONG)
         assert number < kills or process.returncode == 0, errors
+        trials.append(trials_kept(outputs))
     return trials
 
 
-def count_trials(outputs: Path) -> int:
-    return sum(path.read_text().count("\n") for path in outputs.rglob("trials.jsonl"))
+def trials_kept(outputs: Path) -> frozenset[str]:
+    """The lines of all cells' trials.jsonl, each with its cell; one that was cut short is none."""
+    return frozenset(
+        f"{path.parent.name}: {line}"
+        for path in outputs.glob("sweeps/*/*/*/trials.jsonl")
+        for line in path.read_text().splitlines(keepends=True)
+        if line.endswith("}\n")
+    )
 
 
 def stored(outputs: Path) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ import pytest
 
 from runner import records
 from tests.conftest import Cli
-from tests.resuming import BRIEF, LONG, count_trials, only, start, steady, stored, table
+from tests.resuming import BRIEF, LONG, only, start, steady, stored, table, trials_kept
 
 LAUNCHERS = {
     "joblib": ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"],
@@ -97,7 +97,7 @@ def test_an_interrupted_launch_leaves_no_process_and_can_be_resumed(
     words = (*("-m", "scenario=tensor_per_step", "batch_size=4,8,16"), *BRIEF, "tracking=none")
     process = start(outputs, *words, *LAUNCHERS[launcher])
     deadline = time.monotonic() + LONG
-    while not count_trials(outputs) and time.monotonic() < deadline:
+    while not trials_kept(outputs) and time.monotonic() < deadline:
         time.sleep(0.05)
     family = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGINT)

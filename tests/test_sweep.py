@@ -11,6 +11,7 @@ import time
 import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +33,13 @@ from tests.resuming import (
     BRIEF,
     GRID,
     LONG,
-    count_trials,
     kill_and_resume,
     only,
     start,
     steady,
     stored,
     table,
+    trials_kept,
 )
 
 # In rounds: with a server that only notes what it is asked to run.
@@ -290,8 +291,9 @@ def test_a_sweep_says_what_it_will_do_then_a_table_and_what_to_type_next(
 def test_a_sweep_killed_at_random_moments_and_resumed_ends_as_an_unbroken_one(
     unbroken: Unbroken, outputs: Path
 ) -> None:
-    trials = kill_and_resume(outputs, 3, unbroken.seconds, random.Random(20260131))
-    assert trials == sorted(trials), "nothing that was finished is lost"
+    moments = random.Random(20260131)
+    trials = kill_and_resume(outputs, (*GRID, *BRIEF), 3, unbroken.seconds, moments)
+    assert all(before <= after for before, after in pairwise(trials)), "nothing finished is lost"
     resumed = only(outputs)
     pandas.testing.assert_frame_equal(steady(table(unbroken.folder)), steady(table(resumed)))
     for number in range(4):
@@ -319,7 +321,7 @@ def begun(outputs: Path, *words: str, trials: int) -> subprocess.Popen[str]:
     process = start(outputs, *words)
     deadline = time.monotonic() + LONG
     while time.monotonic() < deadline:
-        if count_trials(outputs) >= trials:
+        if len(trials_kept(outputs)) >= trials:
             return process
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
