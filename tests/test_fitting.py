@@ -307,6 +307,14 @@ def test_a_square_through_the_peaks_is_told_as_one() -> None:
     assert model(1000) == pytest.approx(12e6)
 
 
+def test_peaks_that_stay_below_the_cap_where_memory_varies_are_no_parabola() -> None:
+    peaks = {32: 72e6, 49: 108e6, 66: 143e6, 104: 223e6, 120: 245e6, 128: 247e6}
+    model = fitting.model([Probe(v, True, int(peak)) for v, peak in peaks.items()])
+    assert model is not None
+    assert model.square == 0
+    assert model.linear == pytest.approx(2e6, rel=0.1)
+
+
 @pytest.mark.parametrize("values", [[], [7]])
 def test_one_peak_makes_no_model(values: Sequence[int]) -> None:
     assert fitting.model([Probe(value, True, 1) for value in values]) is None
