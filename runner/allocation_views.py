@@ -64,18 +64,32 @@ def chrome_trace(allocations: Allocations) -> dict[str, Any]:
         {"ph": "M", "pid": 1, "tid": 1, "name": "thread_name", "args": {"name": "phases, steps"}},
     ]
     for phase, step, begin, end in allocations["marks"]:
-        slice_ = {"ph": "X", "pid": 1, "tid": 1, "ts": begin * 1e6, "dur": (end - begin) * 1e6}
+        begin_us, end_us = _microseconds(begin), _microseconds(end)
+        lasts = round(end_us - begin_us, 3)
+        slice_ = {"ph": "X", "pid": 1, "tid": 1, "ts": begin_us, "dur": lasts}
         events.append({**slice_, "name": f"step {step}" if phase == "steps" else phase})
     curve = _curve(allocations)
     events += [
-        {"ph": "C", "pid": 1, "name": "live", "ts": seconds * 1e6, "args": {"bytes": size}}
+        {
+            "ph": "C",
+            "pid": 1,
+            "tid": 1,
+            "name": "live",
+            "ts": _microseconds(seconds),
+            "args": {"bytes": size},
+        }
         for seconds, size in curve
     ]
     peak = [seconds for seconds, size in curve if size == allocations["total_bytes"]]
     if peak:
-        instant = {"ph": "i", "pid": 1, "tid": 1, "s": "p", "ts": peak[0] * 1e6, "name": "peak"}
-        events.append({**instant, "args": {"bytes": allocations["total_bytes"]}})
+        instant = {"ph": "i", "pid": 1, "tid": 1, "s": "p", "ts": _microseconds(peak[0])}
+        events.append({**instant, "name": "peak", "args": {"bytes": allocations["total_bytes"]}})
     return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def _microseconds(seconds: float) -> float:
+    """The format's unit, to the nanosecond that events have."""
+    return round(seconds * 1e6, 3)
 
 
 def label(group: Mapping[str, Any]) -> str:

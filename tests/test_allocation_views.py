@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from runner.allocation_views import Branch, chrome_trace, folded, tree
@@ -70,8 +71,22 @@ def test_the_chrome_trace_has_the_curve_as_a_counter_and_phases_and_steps_as_sli
     assert (peak["name"], peak["ts"], peak["args"]["bytes"]) == ("peak", 2.5e6, 177)
 
 
-def test_the_chrome_trace_is_plain_json() -> None:
-    assert json.loads(json.dumps(chrome_trace(ALLOCATIONS), allow_nan=False))
+def test_each_event_of_the_chrome_trace_has_what_the_format_asks_of_its_kind() -> None:
+    """Times are in microseconds; those of a kind come in order, and slices do not overlap."""
+    asked = {
+        "M": {"ph", "pid", "name", "args"},
+        "X": {"ph", "pid", "tid", "name", "ts", "dur"},
+        "C": {"ph", "pid", "tid", "name", "ts", "args"},
+        "i": {"ph", "pid", "tid", "name", "ts", "s"},
+    }
+    trace = json.loads(json.dumps(chrome_trace(ALLOCATIONS), allow_nan=False))
+
+    assert set(trace) == {"traceEvents", "displayTimeUnit"}
+    assert {event["ph"] for event in trace["traceEvents"]} == set(asked)
+    for event in trace["traceEvents"]:
+        assert asked[event["ph"]] <= set(event)
+    slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    assert all(one["ts"] + one["dur"] <= other["ts"] for one, other in pairwise(slices))
 
 
 def test_without_allocations_there_is_an_empty_tree_and_an_empty_trace() -> None:

@@ -34,6 +34,10 @@ PATIENCE_SECONDS = 5.0
 SWEEP_SECONDS = 60.0
 """The longest that a sweep that has been summed up waits for its report and pictures."""
 
+READY = 1
+"""The number of the second answer that nobody asks for: the store is there (0), and what draws the
+pictures too. Each has that long."""
+
 LOCAL_UI = "http://127.0.0.1:5000"
 """Where `python -m runner ui` serves the embedded store, unless told otherwise."""
 
@@ -203,7 +207,7 @@ class BackgroundTracker:
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._given_up: str | None = None
-        self._asked = 0
+        self._asked = READY
         self._answered = -1
         self._unread = b""
 
@@ -231,8 +235,8 @@ class BackgroundTracker:
         self._send(asdict(self._place))
 
     def wait_ready(self, seconds: float = PATIENCE_SECONDS) -> None:
-        if self._process is not None:
-            self._answer(0, seconds)
+        for number in range(READY + 1):
+            self._answer(number, seconds)
 
     def publish(self, folder: Path) -> TrackedRun | StoreProblem | None:
         answer = self._ask({"publish": str(folder.resolve())})
@@ -252,7 +256,7 @@ class BackgroundTracker:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        in_order = self._given_up is None and self._answered >= 0
+        in_order = self._given_up is None and self._answered >= READY
         try:
             # The end of its input ends it, once a record under way is in. While it still imports
             # MLflow it does not listen, and there is nothing to wait for.

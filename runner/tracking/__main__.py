@@ -19,7 +19,7 @@ from typing import Any
 
 from runner.errors import RunnerError
 from runner.isolation.lifeline import die_with_parent
-from runner.tracking import PATIENCE_SECONDS, Place
+from runner.tracking import PATIENCE_SECONDS, READY, Place
 
 
 def main() -> None:
@@ -44,8 +44,7 @@ def main() -> None:
 
     store = Store(place, lock_seconds=PATIENCE_SECONDS / 2)
 
-    def prepare() -> dict[str, Any]:
-        store.prepare()
+    def draw_soon() -> dict[str, Any]:
         import runner.report.drawings  # noqa: F401  half a second
 
         return {}
@@ -55,8 +54,9 @@ def main() -> None:
         "publish_sweep": lambda folder: asdict(store.publish_sweep(Path(folder))),
         "links": lambda sweep: asdict(store.links(sweep)),
     }
-    answer(0, prepare)
-    for number, line in enumerate(requests, start=1):
+    answer(0, store.prepare)
+    answer(READY, draw_soon)
+    for number, line in enumerate(requests, start=READY + 1):
         ((act, argument),) = json.loads(line).items()
         answer(number, lambda: acts[act](argument))  # noqa: B023
     # Everything is in the store; MLflow's tidying up would take longer than a record.

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from runner import compose, environment, lifecycle, places
+from runner.allocation_views import chrome_trace
 from runner.config import Experiment
 from runner.errors import BadInput, RunnerError
 from runner.records import Record, Status
@@ -253,6 +254,25 @@ class TestARun:
             assert sum(sizes) == record.metrics["tensor_peak_bytes"]
             assert sizes == sorted(sizes, reverse=True)
             assert all({"op", "shape", "dtype", "count", "share"} <= set(each) for each in groups)
+
+    @in_cells(WORKING)
+    def test_has_its_peak_as_the_maximum_of_its_curves(
+        self, name: str, execution: str, measure: Measure
+    ) -> None:
+        for record in two_runs(measure, name, execution):
+            assert record.allocations is not None
+            for curve in ("curve", "peak_curve"):
+                levels = record.allocations[curve]["bytes"]
+                assert max(levels, default=0) == record.metrics["tensor_peak_bytes"]
+            counter = [
+                (event["ts"], event["args"]["bytes"])
+                for event in chrome_trace(record.allocations)["traceEvents"]
+                if event["ph"] == "C"
+            ]
+            assert [time for time, _ in counter] == sorted(time for time, _ in counter)
+            assert (
+                max((size for _, size in counter), default=0) == record.metrics["tensor_peak_bytes"]
+            )
 
     @in_cells(WORKING)
     def test_asks_for_the_same_as_another_one_to_the_byte(
