@@ -492,6 +492,9 @@ def _bad_composition(error: ConfigCompositionException) -> BadInput:
         r"Could not (?:override|append to config|delete[^']*) ?'?\+?([^'\n]+)", text
     ):
         return _no_such_key(match[1].split("=")[0].strip("'. "), error)
+    if match := re.match(r"Error merging override ([^=]+)=(.*)", text):
+        key, value = match[1].lstrip("+"), match[2]
+        return BadInput(f"{key}: can't be {value}.", "Its YAML file says what it takes.")
     if match := re.match(r"Ambiguous value for argument '([^']+)'", text):
         return BadInput(f"{match[1]}: several values make a sweep.", f"Say -m {match[1]}.")
     return BadInput(_first_line(error), "See `python -m runner list`.")

@@ -34,6 +34,11 @@ BAD_INPUT = {
     "unknown example": (["scenario=document_example", "scenario.example=a"], "is no example"),
     "unknown flag of a verb": (["list", "--jsn"], "list: unrecognized arguments: --jsn"),
     "words on both sides of a flag": (["list", "device", "--json", "scenaro"], "mean 'scenario'"),
+    "a list for a mapping": (
+        ["scenario=callable", "scenario.target=os:getcwd", "scenario.arguments=[1]"],
+        "scenario.arguments: can't be [1]",
+    ),
+    "a server's address without one": (["scenario=while_loop", "tracking.uri=foo"], "as well"),
     "a claim's setting twice": (["claims", "seed=1", "seed=2"], "seed: said twice"),
     "added field": (["scenario=while_loop", "+scenario.foo=1"], "scenario.foo"),
     "added group": (["scenario=while_loop", "+foo=1"], "foo"),
