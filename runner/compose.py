@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -315,11 +316,12 @@ def _scenario(values: Any, name: str) -> Scenario:
     module_name, _, class_name = target.rpartition(".")
     try:
         kind = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever a user's module raises as it is read
         raise BadInput(
-            f"{where}: _target_ {target} can't be imported ({error}).",
-            "Correct the path, or install what it needs.",
-        ) from None
+            f"{where}: _target_ {target} can't be imported "
+            f"({type(error).__name__}: {error}{_raised_in(error)}).",
+            "Correct the path or the module, or install what it needs.",
+        ) from error
     is_scenario = dataclasses.is_dataclass(kind) and hasattr(kind, "build")
     if not is_scenario:
         raise BadInput(
@@ -329,6 +331,14 @@ def _scenario(values: Any, name: str) -> Scenario:
     scenario: Scenario = typed(kind, fields, "scenario")
     getattr(scenario, "check", lambda: None)()
     return scenario
+
+
+def _raised_in(error: Exception) -> str:
+    """The line of the imported module at which it ended, if it came that far."""
+    lines = traceback.extract_tb(error.__traceback__)
+    machinery = ("<", __file__, str(importlib.__file__))
+    theirs = [each for each in lines if not each.filename.startswith(machinery)]
+    return f", {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
 
 
 def _mapping(values: Any, where: str) -> Mapping[str, Any]:

@@ -106,6 +106,7 @@ def test_a_place_for_results_that_cannot_be_made_is_bad_input(
         ("_target_: scenarios.nowhere.Thing\n", "can't be imported"),
         ("_target_: scenarios.loops.Nothing\n", "can't be imported"),
         ("_target_: scenarios.loops.annotations\n", "is no scenario"),
+        ("_target_: tests.scenarios.unreadable.Thing\n", "unreadable.py:6)"),
         ("size: 3\n", "has no _target_"),
         ("just text\n", "scenario"),
         ("_target_: scenarios.loops.NumpyLoop\nsize: 3\n", "scenario.iterations: has no value"),
