@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from runner import selection
@@ -221,7 +222,7 @@ def contradictions(judgements: Sequence[Judgement]) -> list[tuple[Judgement, Jud
 # As JSON.
 
 
-def to_json(judgement: Judgement, cell_of: Callable[[Words], str]) -> dict[str, Any]:
+def to_json(judgement: Judgement, cell_of: Callable[[Words], Path]) -> dict[str, Any]:
     """As `claims --json` prints it. `cell_of` says where a cell's record is."""
     evidence: dict[str, Any] = {
         "decisive": decisive(judgement),
@@ -240,7 +241,7 @@ def to_json(judgement: Judgement, cell_of: Callable[[Words], str]) -> dict[str, 
     }
 
 
-def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], str]) -> dict[str, Any]:
+def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], Path]) -> dict[str, Any]:
     case = judged.case
     return {
         "when": case.when,
@@ -248,7 +249,7 @@ def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], str]) -> dict[s
         "against": dict(case.against) if case.against else None,
         "sizes": {case.field: list(case.sizes)} if case.field else None,
         "holds": [judged.holds_at.get(n) for n in range(max(1, len(case.sizes)))],
-        "cells": [cell_of(words) for words in case.cells],
+        "cells": [str(cell_of(words).resolve()) for words in case.cells],
         "expectations": [
             {
                 "rule": rule(tested.expectation),

@@ -502,7 +502,10 @@ def _is_time(row: Row) -> bool:
 
 
 def _decisiveness(rows: Sequence[Row]) -> tuple[float, float]:
-    """How far apart memory is found to be, then how far time."""
+    """How far apart memory is found to be, then how far time; of cells that did not complete,
+    whether one of the two got further."""
+    if rows[0].metric == OUTCOME:
+        return float(rows[0].verdict is not Verdict.NOT_COMPARABLE), 0.0
 
     def apart(row: Row | None) -> float:
         if row is None or row.verdict not in (Verdict.BETTER, Verdict.WORSE):

@@ -16,6 +16,7 @@ import os
 import re
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -315,11 +316,12 @@ def _scenario(values: Any, name: str) -> Scenario:
     module_name, _, class_name = target.rpartition(".")
     try:
         kind = getattr(importlib.import_module(module_name), class_name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever a user's module raises as it is read
         raise BadInput(
-            f"{where}: _target_ {target} can't be imported ({error}).",
-            "Correct the path, or install what it needs.",
-        ) from None
+            f"{where}: _target_ {target} can't be imported "
+            f"({type(error).__name__}: {error}{_raised_in(error)}).",
+            "Correct the path or the module, or install what it needs.",
+        ) from error
     is_scenario = dataclasses.is_dataclass(kind) and hasattr(kind, "build")
     if not is_scenario:
         raise BadInput(
@@ -329,6 +331,14 @@ def _scenario(values: Any, name: str) -> Scenario:
     scenario: Scenario = typed(kind, fields, "scenario")
     getattr(scenario, "check", lambda: None)()
     return scenario
+
+
+def _raised_in(error: Exception) -> str:
+    """The line of the imported module at which it ended, if it came that far."""
+    lines = traceback.extract_tb(error.__traceback__)
+    machinery = ("<", __file__, str(importlib.__file__))
+    theirs = [each for each in lines if not each.filename.startswith(machinery)]
+    return f", {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
 
 
 def _mapping(values: Any, where: str) -> Mapping[str, Any]:
@@ -492,6 +502,9 @@ def _bad_composition(error: ConfigCompositionException) -> BadInput:
         r"Could not (?:override|append to config|delete[^']*) ?'?\+?([^'\n]+)", text
     ):
         return _no_such_key(match[1].split("=")[0].strip("'. "), error)
+    if match := re.match(r"Error merging override ([^=]+)=(.*)", text):
+        key, value = match[1].lstrip("+"), match[2]
+        return BadInput(f"{key}: can't be {value}.", "Its YAML file says what it takes.")
     if match := re.match(r"Ambiguous value for argument '([^']+)'", text):
         return BadInput(f"{match[1]}: several values make a sweep.", f"Say -m {match[1]}.")
     return BadInput(_first_line(error), "See `python -m runner list`.")

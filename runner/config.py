@@ -84,6 +84,10 @@ class Tracking:
     uri: str | None
     experiment: str
 
+    def __post_init__(self) -> None:
+        if self.uri is not None and self.kind != "server":
+            raise ValueError(f"uri={self.uri} is for a server; say tracking=server as well")
+
 
 @dataclass(frozen=True)
 class Experiment:

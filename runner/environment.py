@@ -22,6 +22,8 @@ from runner.errors import Unavailable
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
 _FLAGS = ("TF_", "XLA_", "OMP_", "MKL_", "KMP_", "CUDA_", "KERAS_", "LD_PRELOAD", "MALLOC_")
+_TERRAFORMS = ("TF_CLI_", "TF_VAR_")
+"""Not TensorFlow's, though they begin alike; and a record is no place for what they may hold."""
 _SEEN = (
     *("device", "devices", "card", "compute_capability"),
     *("fallback_ops", "device_process_bytes", "device_process_reason"),
@@ -49,7 +51,7 @@ def describe() -> dict[str, Any]:
         "host": platform.node(),
         "gpu": nvml.describe(),
         "flags": {name: value for name, value in sorted(os.environ.items())
-                  if name.startswith(_FLAGS)},
+                  if name.startswith(_FLAGS) and not name.startswith(_TERRAFORMS)},
         "git": _git(places.project()),
         "load": os.getloadavg()[0],
     }  # fmt: skip

@@ -185,7 +185,7 @@ def test_all_that_a_case_expects_must_hold() -> None:
 
 def test_the_verdicts_json_holds_no_infinity() -> None:
     found = judged(claim_of(RATIO), "tensor_peak_bytes", [1e3] * 3, [0.0] * 3)
-    content = claim_words.to_json(found, lambda _: "0")
+    content = claim_words.to_json(found, lambda _: Path("0"))
     json.dumps(content, allow_nan=False)
     assert set(content) >= {"id", "claim", "source", "verdict", "evidence"}
 

@@ -396,6 +396,13 @@ class TestTheSentence:
         ]
         assert sentence(compare(pairs, PEAK)).endswith("at batch 128")
 
+    def test_where_no_pair_is_whole_speaks_of_one_that_got_further(self) -> None:
+        pairs = [
+            Pair(failed(), completed(), "python_loop", "while_loop", {"batch_size": "32"}),
+            Pair(failed(), failed(), "python_loop", "while_loop", {"batch_size": "512"}),
+        ]
+        assert sentence(compare(pairs)).endswith("at batch 32")
+
     def test_does_not_hide_that_a_cell_failed(self) -> None:
         pairs = [pair(memory(900_000), memory(300_000)), pair(failed(), memory(300_000))]
         assert sentence(compare(pairs, PEAK)).endswith("; in 1 of 2 pairs a cell did not complete")

@@ -310,6 +310,10 @@ def test_what_was_finished_but_not_yet_stored_is_stored_on_resume(
     unbroken: Unbroken, cli: Cli, outputs: Path
 ) -> None:
     cli(*GRID, *BRIEF, "tracking=none")
+    # One is stored already, so that the store is there: to make it may take longer than a sweep
+    # waits that has nothing to measure meanwhile.
+    assert cli("publish", str(only(outputs) / "0")).returncode == 0
+    assert len(stored(outputs)) == 1
     done = cli(*GRID, *BRIEF, "resume=latest")
     assert done.returncode == 0, done.stderr
     assert "4 cells, 4 of them done, 0 trials (all done) of 12 left" in done.stderr

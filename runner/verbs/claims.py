@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -339,10 +339,10 @@ def _show(
     from runner.claims_page import claims_page
     from runner.console import readable_duration
 
-    def path_of(words: Words) -> str:
-        return lifecycle.relative(folder / str(work.number(words)))
+    def cell_of(words: Words) -> Path:
+        return folder / str(work.number(words))
 
-    content = [claim_words.to_json(each, path_of) for each in judgements]
+    content = [claim_words.to_json(each, cell_of) for each in judgements]
     (folder / VERDICTS_FILE).write_text(json.dumps(content, indent=1, allow_nan=False))
     seen = one.environment.get("comparable", {})
     made_with = (
@@ -363,7 +363,7 @@ def _show(
     for document, ours in _by_document(judgements).items():
         print(f"\n{_styled(document, '1')}")
         for judgement in ours:
-            print(*_evidence(judgement, path_of, others) if asked.in_full else _line(judgement),
+            print(*_evidence(judgement, cell_of, others) if asked.in_full else _line(judgement),
                   sep="\n")  # fmt: skip
     if not asked.in_full:
         print(*_contradictions(judgements), sep="\n")
@@ -426,9 +426,11 @@ def _contradictions(judgements: Sequence[Judgement]) -> list[str]:
     return lines
 
 
-def _evidence(judgement: Judgement, path_of: Any, others: Mapping[str, Judgement]) -> list[str]:
+def _evidence(
+    judgement: Judgement, cell_of: Callable[[Words], Path], others: Mapping[str, Judgement]
+) -> list[str]:
     """Each case: its cells, what was expected and why, what was found."""
-    from runner import claim_words, claims
+    from runner import claim_words, claims, lifecycle
 
     claim = judgement.claim
     lines = [f"{claim.id}  {_verdict(judgement)}  {claim.claim}"]
@@ -443,9 +445,9 @@ def _evidence(judgement: Judgement, path_of: Any, others: Mapping[str, Judgement
             if tested.expectation.because:
                 lines.append(f"             ({tested.expectation.because})")
             lines.append(f"    found    {claim_words.figures_of(tested, case)}")
-        cells = [path_of(words) for words in case.cells]
-        numbers = [Path(each).name for each in cells[1:]]
-        lines.append(f"    cells    {', '.join([cells[0], *numbers])}")
+        first, *more = (cell_of(words) for words in case.cells)
+        names = ", ".join([lifecycle.relative(first), *(cell.name for cell in more)])
+        lines.append(f"    cells    {names}")
     if judgement.verdict is claims.Verdict.DEPENDS:
         lines.append(f"  so it depends: {claim_words.condition(judgement)}")
     if judgement.advice:

@@ -62,12 +62,16 @@ def test_a_users_claim_is_judged_both_ways_and_its_cells_run_once(
     cli: Cli, claim: Callable[[str, dict[str, Any]], Path], outputs: Path
 ) -> None:
     paths = [str(claim("kept", GROWS)), str(claim("swapped", _swapped()))]
-    done = cli("claims", *paths, "--json")
+    done = cli("claims", *paths, "--json", cwd=outputs.parent)
     assert done.returncode == 0, done.stderr
     assert {each["id"]: each["verdict"] for each in json.loads(done.stdout)} == {
         "kept": "supported",
         "swapped": "refuted",
     }
+    kept, _ = json.loads(done.stdout)
+    (case,) = kept["evidence"]["cases"]
+    assert all((Path(cell) / records.RECORD_FILE).is_file() for cell in case["cells"])
+    assert all(Path(cell).is_absolute() for cell in case["cells"]), "whoever reads it, anywhere"
     (folder,) = (outputs / "claims").glob("*/*")
     cells = [records.read(each) for each in records.find(folder)]
     assert len(cells) == 6
