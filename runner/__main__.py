@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner.environment import check_platform
-from runner.errors import BadInput, RunnerError, nearest
+from runner.errors import BadInput, Interrupted, RunnerError, nearest
 
 _VERBS = Path(__file__).parent / "verbs"
 _RUN = "run"
@@ -41,7 +41,7 @@ def main(words: Sequence[str]) -> int:
     try:
         check_platform()
         return _dispatch(list(words))
-    except RunnerError as error:
+    except (RunnerError, Interrupted) as error:
         print(f"runner: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:

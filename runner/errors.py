@@ -4,8 +4,9 @@ RunnerError
 ├── BadInput            what the user wrote can't be run            exit code 2
 ├── Unavailable         this machine lacks what was asked for       exit code 2
 ├── StoreError          the tracking store could not take a record  never ends a run
-├── ServerError         the warm server could not be started        exit code 1
-└── Interrupted         Ctrl-C or SIGTERM                           exit code 130 or 143
+└── ServerError         the warm server could not be started        exit code 1
+
+Interrupted             Ctrl-C or SIGTERM                           exit code 130 or 143
 
 A foreign error (Hydra's, TensorFlow's, MLflow's) is translated once, where it enters: Hydra's in
 `compose`, TensorFlow's in `isolation.failure`, MLflow's in `tracking`.
@@ -52,8 +53,8 @@ class ServerError(RunnerError):
     """The warm server could not be started, so no trial can run."""
 
 
-class Interrupted(RunnerError):
-    """The user, or the machine, asked us to stop."""
+class Interrupted(BaseException):
+    """The user, or the machine, asked us to stop. No Exception: Hydra goes on after any of them."""
 
     def __init__(self, signal_number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signal_number).name}")

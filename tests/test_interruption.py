@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -30,6 +31,15 @@ def test_only_the_first_signal_counts() -> None:
             send(signal.SIGINT)
         send(signal.SIGINT)
         send(signal.SIGTERM)
+
+
+def test_no_library_that_goes_on_after_any_error_swallows_it() -> None:
+    def library() -> None:
+        with contextlib.suppress(Exception):
+            send(signal.SIGINT)
+
+    with pytest.raises(Interrupted), interruptible():
+        library()
 
 
 def test_what_is_uncut_is_done_whole_and_interrupted_at_its_end() -> None:

@@ -96,7 +96,7 @@ def test_jobs_that_go_on_after_their_user_left_are_found_on_resume(
     grid = ("scenario=python_loop", "scenario.iterations=5", "batch_size=4,8,16")
     process = start(*grid, *LAUNCHER)
     deadline = time.monotonic() + LONG
-    while not list(outputs.rglob("?/run.log")) and time.monotonic() < deadline:
+    while not queued(slurm) and time.monotonic() < deadline:
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     shown, _ = ended(process, 130)
