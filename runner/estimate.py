@@ -184,7 +184,10 @@ def _evidence(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
 
 
 def _applies(trials: Sequence[Trial], metric: Metric) -> bool:
-    """Graph figures apply where some trial speaks of them, everything else everywhere."""
+    """Graph figures apply where some trial speaks of them, examples where the scenario asked how
+    many there are, everything else everywhere."""
+    if metric.name == "examples_per_second":
+        return any(trial.facts.get("batched") for trial in trials)
     return metric.source != "either" or any(
         metric.name in trial.facts or metric.name in trial.facts.get("unavailable", {})
         for trial in trials

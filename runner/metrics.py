@@ -67,7 +67,7 @@ _TABLE = (
     Metric("step_seconds", "step", "seconds", "timing",
            "steady step: median over processes of each process's median"),
     Metric("examples_per_second", "examples", "per second", "timing",
-           "batch_size / step_seconds", smaller_is_better=False),
+           "batch_size / step_seconds, where the batch counts", smaller_is_better=False),
     Metric("graph_traces", "traces", "count", "either",
            "traces made, from build to the last step"),
     Metric("graph_nodes", "graph nodes", "count", "either",

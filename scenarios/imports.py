@@ -15,7 +15,7 @@ import pkgutil
 import re
 import symtable
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.abc import InspectLoader
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -71,7 +71,7 @@ def fitting(
     signature: inspect.Signature,
     path: str,
     arguments: Mapping[str, Any],
-    offered: Mapping[str, Any],
+    offered: Mapping[str, Callable[[], Any]],
     where: str = "scenario.arguments",
 ) -> dict[str, Any]:
     """`arguments`, with what it names of what is `offered`; `BadInput` where they don't fit."""
@@ -88,7 +88,7 @@ def fitting(
         if name not in by_name and not takes_any:
             remedy = nearest(name, by_name) or "It takes nothing that has a name."
             raise BadInput(f"{where}: {path} takes no {name!r}.", remedy)
-    given = {**{name: offered[name] for name in by_name if name in offered}, **arguments}
+    given = {**{name: offered[name]() for name in by_name if name in offered}, **arguments}
     for each in parameters:
         optional = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
         if not optional and each.default is each.empty and each.name not in given:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -48,7 +49,7 @@ class OwnCode:
             ) from None
         signature = imports.check_import_path(self.target)
         if signature is not None:
-            self._fitting(signature, batch_size=0, seed=0)
+            self._fitting(signature, batch_size=int, seed=int)
 
     def build(self, bench: Bench) -> Step:
         import tensorflow as tf
@@ -76,7 +77,9 @@ class OwnCode:
         signature = _signature(target)
         if signature is None:
             return self.arguments
-        return self._fitting(signature, batch_size=bench.batch_size, seed=bench.seed)
+        return self._fitting(
+            signature, batch_size=lambda: bench.batch_size, seed=lambda: bench.seed
+        )
 
     def _check_takes_nothing(self, step: Any) -> None:
         signature = _signature(step)
@@ -91,7 +94,9 @@ class OwnCode:
                 "Return a step that takes none, as in `return lambda: model(batch)`.",
             ) from None
 
-    def _fitting(self, signature: inspect.Signature, **offered: int) -> dict[str, Any]:
+    def _fitting(
+        self, signature: inspect.Signature, **offered: Callable[[], int]
+    ) -> dict[str, Any]:
         return imports.fitting(signature, self.target, self.arguments, offered)
 
 

@@ -56,11 +56,18 @@ class Assignment:
 class Desk:
     """The `Bench` that a scenario builds on."""
 
-    batch_size: int
     seed: int
     execution: str
     note: str | None
+    _batch_size: int
     _compile: Any
+    _facts: dict[str, Any]
+
+    @property
+    def batch_size(self) -> int:
+        """A scenario that never asks has no examples to count."""
+        self._facts["batched"] = True
+        return self._batch_size
 
     def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
         compiled: Function = self._compile(function, reduce_retracing=reduce_retracing)
@@ -193,7 +200,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     meter = TimingMeter(HostMemory())
     steps = _on_a_bare_stack(
         go_through,
-        lambda: experiment.scenario.build(_desk(assignment, execution)),
+        lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
         _Announcing(meter, pipe),
         limits,
         placed.settle,
@@ -234,7 +241,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     try:
         _on_a_bare_stack(
             go_through,
-            lambda: experiment.scenario.build(_desk(assignment, execution)),
+            lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
             _Announcing(MemoryMeter(tracing), pipe),
             Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
             placed.settle,
@@ -256,15 +263,16 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     return samples.of_memory_trial(found, facts)
 
 
-def _desk(assignment: Assignment, execution: Any) -> Desk:
+def _desk(assignment: Assignment, execution: Any, facts: dict[str, Any]) -> Desk:
     import tensorflow as tf
 
     experiment = assignment.experiment
     tf.random.set_seed(experiment.seed)
     return Desk(
-        experiment.batch_size,
         experiment.seed,
         execution.name,
         assignment.note,
+        experiment.batch_size,
         execution.compile,
+        facts,
     )

@@ -27,7 +27,9 @@ def check(path: str, **arguments: object) -> dict[str, object] | None:
     signature = imports.check_import_path(path)
     if signature is None:
         return None
-    return imports.fitting(signature, path, arguments, {"batch_size": 32, "seed": 1})
+    return imports.fitting(
+        signature, path, arguments, {"batch_size": lambda: 32, "seed": lambda: 1}
+    )
 
 
 @pytest.mark.parametrize("name", ["mine", "package.mine", "outer.inner.mine", "plain.folders.mine"])

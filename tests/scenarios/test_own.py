@@ -37,6 +37,11 @@ class TestTheStep:
         found = run(measure, "step_with_arguments", "scenario.arguments={size: 11}").metrics
         assert found["allocated_bytes_per_step"] == 11 * 4 + SCALAR
 
+    def test_has_examples_where_it_takes_a_batch_and_only_there(self, measure: Measure) -> None:
+        for target, batched in (("make", True), ("step_with_arguments", False)):
+            found = run(measure, target, "scenario.arguments.size=11", timing=True, memory=False)
+            assert ("examples_per_second" in found.metrics) is batched
+
     def test_is_what_the_function_returns_where_that_can_be_called(self, measure: Measure) -> None:
         words = ("scenario.arguments.size=11", "batch_size=7", "seed=5")
         found = run(measure, "make", *words).metrics
