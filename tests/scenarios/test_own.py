@@ -38,8 +38,9 @@ class TestTheStep:
         assert found["allocated_bytes_per_step"] == 11 * 4 + SCALAR
 
     def test_has_examples_where_it_takes_a_batch_and_only_there(self, measure: Measure) -> None:
+        words = ("scenario.arguments.size=11", "seed=5")
         for target, batched in (("make", True), ("step_with_arguments", False)):
-            found = run(measure, target, "scenario.arguments.size=11", timing=True, memory=False)
+            found = run(measure, target, *words, timing=True, memory=False)
             assert ("examples_per_second" in found.metrics) is batched
 
     def test_is_what_the_function_returns_where_that_can_be_called(self, measure: Measure) -> None:
