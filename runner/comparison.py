@@ -30,7 +30,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -413,6 +414,8 @@ class Held:
     baseline_bytes: int
     candidate_count: int
     candidate_bytes: int
+    scope: str
+    """The layer or scope that makes most of the difference; empty where TensorFlow tells none."""
 
     @property
     def difference(self) -> int:
@@ -444,22 +447,35 @@ def peaks(pair: Pair) -> Peaks | str:
                 "tensor_peak_bytes", "its allocations were not recorded"
             )
             return f"{name}: {reason}"
-    sums: dict[tuple[str, str, str], list[int]] = {}
-    for offset, (_, record) in zip((0, 2), _named(pair), strict=True):
+    sums: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    scopes: dict[tuple[str, str, str], Counter[str]] = {}
+    for which, (_, record) in enumerate(_named(pair)):
         assert record.allocations is not None
         for group in record.allocations["groups"]:
             shape = group["shape"]
             spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
-            found = sums.setdefault((group["op"], spelled, group["dtype"]), [0, 0, 0, 0])
-            found[offset] += group["count"]
-            found[offset + 1] += group["bytes"]
-    groups = [Held(*key, *figures) for key, figures in sums.items()]
+            key = (group["op"], spelled, group["dtype"])
+            found = sums.setdefault(key, [(0, 0), (0, 0)])
+            count, size = found[which]
+            found[which] = count + group["count"], size + group["bytes"]
+            differences = scopes.setdefault(key, Counter())
+            for scope in group.get("scopes", ()):
+                differences[scope["scope"]] += scope["bytes"] if which else -scope["bytes"]
+    groups = [
+        Held(*key, *baseline, *candidate, _widest(scopes[key]))
+        for key, (baseline, candidate) in sums.items()
+    ]
     groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
     return Peaks(
         sum(group.baseline_bytes for group in groups),
         sum(group.candidate_bytes for group in groups),
         tuple(groups),
     )
+
+
+def _widest(differences: Mapping[str, int]) -> str:
+    apart = {scope: abs(size) for scope, size in differences.items() if scope and size}
+    return max(sorted(apart), key=apart.__getitem__, default="")
 
 
 # In words.

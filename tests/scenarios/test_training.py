@@ -28,8 +28,10 @@ WEIGHTS = LAYERS * (W + BIAS) + HEAD
 
 
 def training(measure: MeasureWords, batch_size: int, **fields: object) -> Record:
+    """One op at a time, in a graph too: side by side they take more, on a busy machine most."""
     execution = fields.pop("execution", "eager")
     words = [f"scenario.{name}={value}" for name, value in fields.items()]
+    words.append("device.inter_op_threads=1")
     fixed = ("scenario=keras_training", f"batch_size={batch_size}", f"execution={execution}")
     return measure(*fixed, *words)
 
@@ -156,8 +158,7 @@ class TestThePeak:
     def test_keeps_the_activations_of_all_blocks_but_of_one_where_it_computes_again(
         self, measure: MeasureWords
     ) -> None:
-        """Of the other block there is what it passes on, and what goes into it. By how much is a
-        matter of TensorFlow's concurrency: each has 23 states' worth of them."""
+        """Of the other block there is what it passes on, and what goes into it."""
         plain, again = (
             training(measure, 16, model="transformer", execution="graph", recompute=recompute)
             for recompute in (False, True)

@@ -150,6 +150,32 @@ def test_allocations_show_what_the_one_holds_and_the_other_does_not(
     assert "all 78.4 kB 1.32 MB -1.24 MB" in printed
 
 
+def test_allocations_name_the_layer_that_makes_most_of_a_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def with_layers(**bytes_of: int) -> Record:
+        size = sum(bytes_of.values())
+        group = {"op": "Mul", "shape": [9], "dtype": "float32", "count": 2, "share": 1.0}
+        scopes = [
+            {"scope": f"model/{name}", "count": 1, "bytes": each} for name, each in bytes_of.items()
+        ]
+        record = completed(scenario=f"s{size}")
+        allocations = {"total_bytes": size, "phase": "steps", "step": 0}
+        return dataclasses.replace(
+            record,
+            metrics={**record.metrics, "tensor_peak_bytes": size},
+            allocations={**allocations, "groups": [{**group, "bytes": size, "scopes": scopes}]},
+        )
+
+    paths = [
+        run(with_layers(first=4000, second=9000), tmp_path / "plain"),
+        run(with_layers(first=3000, second=1000), tmp_path / "again"),
+    ]
+    main([*paths, "--allocations"])
+    printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "Mul 9 float32 2 4.00 kB 2 13.0 kB -9.00 kB model/second" in printed
+
+
 def test_allocations_in_json_belong_to_the_peak(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
