@@ -8,8 +8,8 @@ of the allocator's patience:
 2. After three values, or once the limit is near, straight to where the model says it is. The model
    is what the trials asked their allocator for: each allocation's size, as it changed from value to
    value, is continued, and TensorFlow's allocator is played with them (`bfc`). Where their number
-   changes too, what the allocator needed for each is continued instead; where their order does,
-   since ops run concurrently, the peaks are.
+   changes too, what the allocator needed for each is continued instead; where memory varies from
+   step to step, since ops run concurrently, the peaks are.
 3. The value that fits and the next one, that fails, are both run. Where the model is wrong, the
    search closes in on the limit in steps that double with each surprise, and then by a third of
    what is left, from below: whatever the model says, it ends.
@@ -267,25 +267,29 @@ class Forecast:
         return low
 
     def _aligned(self) -> Continued | None:
-        """Each allocation's size as a function of the value, if the trials made the same ones in
-        the same order."""
-        asked = [probe.requests for probe in self._probes if probe.requests]
-        if len(asked) < max(2, len(self._probes)):
-            return None
-        if any(each.labels != asked[-1].labels for each in asked):
-            return None
-        points = [
-            (probe.value, np.array(each.bytes, float))
-            for probe, each in zip(self._probes, asked, strict=True)
-        ]
-        return Continued(points, tolerance=0.0)
+        """Each allocation's size as a function of the value, if the trials made the same ones.
+
+        An allocation is known by what asked for it and how often that had asked before. A few may
+        be more or fewer; they keep their size. Where memory varies, ops run in any order, and one
+        order's limit says little of the other's.
+        """
+        points: list[tuple[int, Floats]] = []
+        for probe in self._probes:
+            if probe.requests is None or probe.varies:
+                return None
+            newest = self._probes[-1].requests
+            assert newest is not None
+            sizes = _in_the_order_of(newest, probe.requests)
+            if sizes is not None:
+                points.append((probe.value, sizes))
+        return Continued(points, tolerance=0.0) if len(points) >= 2 else None
 
     def _needed(self) -> Continued | None:
-        """What the allocator needed for each; or, where ops ran concurrently, their peaks, for what
-        one order of them needs says little of the next."""
+        """What the allocator needed for each; or, where memory varies, their peaks, for what one
+        order of ops needs says little of the next."""
         if len(self._probes) < 2:
             return None
-        concurrent = self._is_concurrent()
+        concurrent = any(probe.varies for probe in self._probes)
         points = [
             (probe.value, np.array(float(needs)))
             for probe in self._probes
@@ -293,10 +297,26 @@ class Forecast:
         ]
         return Continued(points, tolerance=0.02)
 
-    def _is_concurrent(self) -> bool:
-        """Whether the trials made about as many allocations, but not in the same order."""
-        counts = [len(probe.requests.labels) for probe in self._probes if probe.requests]
-        return len(counts) > 1 and max(counts) - min(counts) <= max(counts) // 50
+
+def _in_the_order_of(newest: Requests, older: Requests) -> Floats | None:
+    """The sizes of `older`'s allocations, where each has its counterpart in `newest`."""
+    if abs(len(newest.bytes) - len(older.bytes)) > len(newest.bytes) // 50:
+        return None
+    known = dict(zip(_keys(older), older.bytes, strict=True))
+    found = [known.get(key) for key in _keys(newest)]
+    if found.count(None) > len(found) // 50:
+        return None
+    sizes = [old if old is not None else new for old, new in zip(found, newest.bytes, strict=True)]
+    return np.array(sizes, float)
+
+
+def _keys(requests: Requests) -> list[tuple[str, int]]:
+    seen: Counter[str] = Counter()
+    keys = []
+    for label in requests.labels:
+        keys.append((label, seen[label]))
+        seen[label] += 1
+    return keys
 
 
 class Continued:
