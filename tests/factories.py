@@ -181,7 +181,8 @@ def timing_trial(
     host_peak_bytes: float = 30e6,
     **facts: Any,
 ) -> Trial:
-    """A timing trial as the worker sends it; the first two of its steps are warm-up."""
+    """A timing trial as the worker sends it of a scenario that has a batch; the first two of its
+    steps are warm-up."""
     host_bytes = [25e6] * len(seconds) if host_bytes is None else list(host_bytes)
 
     def phase(seconds: float, host: float, peak: float) -> dict[str, float | None]:
@@ -198,7 +199,7 @@ def timing_trial(
             "release": phase(0.002, 5e6, 90e6),
         },
         steps={"seconds": list(seconds), "host_bytes": list(host_bytes)},
-        facts={"warmup_steps": 2, "unavailable": {}, **facts},
+        facts={"warmup_steps": 2, "unavailable": {}, "batched": True, **facts},
     )
 
 

@@ -110,17 +110,14 @@ class TestTime:
         assert metrics(timing_trial([9.0, 9.0, 0.001, 0.002, 0.003]))["step_seconds"] == 0.002
 
     def test_examples_per_second_follow_from_the_step(self) -> None:
-        trials = [
-            timing_trial([s] * 5, index=i, batched=True)
-            for i, s in enumerate((0.001, 0.002, 0.004))
-        ]
+        trials = [timing_trial([s] * 5, index=i) for i, s in enumerate((0.001, 0.002, 0.004))]
         found = estimate.summarise(trials, SPEC)
         assert found.metrics["examples_per_second"] == pytest.approx(32 / 0.002)
         low, high = found.intervals["step_seconds"]
         assert found.intervals["examples_per_second"] == pytest.approx((32 / high, 32 / low))
 
     def test_there_are_no_examples_where_the_scenario_asked_for_none(self) -> None:
-        assert "examples_per_second" not in metrics(timing_trial())
+        assert "examples_per_second" not in metrics(timing_trial(batched=False))
 
     def test_phases_have_their_times(self) -> None:
         found = metrics(timing_trial(build_seconds=0.5, first_call_seconds=2.0))
