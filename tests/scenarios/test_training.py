@@ -166,8 +166,9 @@ class TestThePeak:
 
         state = 16 * 64 * 128 * 4
         assert min(activations_of_blocks(plain)) > 16 * state
-        assert max(activations_of_blocks(again)) > 16 * state
         assert min(activations_of_blocks(again)) < 4 * state
+        saved = plain.metrics["tensor_peak_bytes"] - again.metrics["tensor_peak_bytes"]
+        assert saved > 12 * state
         assert plain.allocations is not None
         assert plain.allocations["split"]["gradient_bytes"] > 2 * 16 * state
 

@@ -189,7 +189,7 @@ def test_an_interrupted_command_waits_for_the_record_that_is_under_way(
     outputs: Path, place: Place
 ) -> None:
     folder = kept(completed(), outputs / "runs" / "1")
-    (folder / "long.log").write_bytes(bytes(30_000_000))  # a moment to copy
+    (folder / "long.log").write_bytes(bytes(200_000_000))  # a moment to copy
     code = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
@@ -202,8 +202,8 @@ except KeyboardInterrupt:
 """
     with python(code, outputs) as parent:
         publisher = psutil.Process(int(line(parent)))
-        while statuses(place) != ["RUNNING"]:
-            assert statuses(place) == []
+        while (seen := statuses(place)) != ["RUNNING"]:
+            assert seen == []
         publisher.suspend()
         assert statuses(place) == ["RUNNING"]
         parent.send_signal(signal.SIGINT)

@@ -51,7 +51,8 @@ def test_without_yes_it_says_what_would_go_and_deletes_nothing(
     done = cli("clean", "--older-than", "30")
     assert done.returncode == 0, done.stderr
     *lines, last = done.stdout.splitlines()
-    assert {line.split()[0] for line in lines} == {str(four["old run"]), str(four["old sweep"])}
+    old = {lifecycle.relative(four["old run"]), lifecycle.relative(four["old sweep"])}
+    assert {line.split()[0] for line in lines} == old
     assert "Nothing is deleted yet" in last
     told = json.loads(cli("clean", "--older-than", "30", "--json").stdout)
     assert {each["folder"] for each in told} == {str(four["old run"]), str(four["old sweep"])}
