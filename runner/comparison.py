@@ -13,7 +13,8 @@ would settle it. What counts as the same:
   so it has an interval over processes as in `estimate`.
 - Tensor memory: 256 bytes or 0.5 %, whichever is more. It is read exactly and mostly repeats to
   the byte, and then the interval is a point. Where memory trials of one cell differ, by
-  TensorFlow's own concurrency, it is treated as host memory is.
+  TensorFlow's own concurrency, it is treated as host memory is. Where there is but one trial and
+  its steps' peaks differ from each other, two cells that differ by no more are not told apart.
 - Counts: nothing but the same number.
 
 Rows are many, and chance gets its try in each: the intervals of the rows that have an error hold
@@ -55,6 +56,7 @@ OUTCOME = "outcome"
 
 _RESAMPLES = 2000
 _MOST_PROCESSES = 200
+_FEWEST = 3  # one process says nothing of its spread, and two hardly more
 _POWER = 0.8416  # this many standard errors to one side of the truth lie 80 % of estimates
 
 
@@ -123,6 +125,8 @@ class _Effect:
     to_ratio: Callable[[float], float] | None
     """None where the baseline is 0 or less, so that nothing is a ratio to it."""
     same_within: str
+    unsteady: float = 0.0
+    """What is known to vary although no error could be had of it."""
 
     @property
     def value(self) -> float:
@@ -220,7 +224,12 @@ def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
     elif row.ratio is not None and math.isfinite(half) and effect.to_ratio:
         ends = (effect.to_ratio(low), row.ratio, effect.to_ratio(high))
         interval = (min(ends), max(ends))
-    if abs(effect.value) > effect.bound and (low > 0 or high < 0):
+    if effect.bound < abs(effect.value) <= effect.unsteady:
+        verdict = Verdict.UNCLEAR
+        more = _FEWEST - 1
+        reason = f"its steps differ by as much; {more} more memory processes would settle it"
+        interval = None
+    elif abs(effect.value) > effect.bound and (low > 0 or high < 0):
         is_better = (high < 0) == METRICS[row.metric].smaller_is_better
         verdict = Verdict.BETTER if is_better else Verdict.WORSE
     elif -effect.bound <= low and high <= effect.bound:
@@ -243,8 +252,7 @@ def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
 
 def _more_processes(effect: _Effect, confidence: float) -> int | None:
     if effect.baseline.error is None or effect.candidate.error is None:
-        # One process says nothing of its spread: three are the fewest that do.
-        return max(1, 3 - min(effect.baseline.processes, effect.candidate.processes))
+        return max(1, _FEWEST - min(effect.baseline.processes, effect.candidate.processes))
     return next(
         (more for more in range(1, _MOST_PROCESSES + 1) if effect.settled_by(more, confidence)),
         None,
@@ -270,7 +278,9 @@ def _amount_effect(
     def to_ratio(difference: float) -> float:
         return max(0.0, 1 + difference / a.center)
 
-    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, " or ".join(parts) or "0")
+    unsteady = _unsteady(metric, baseline) + _unsteady(metric, candidate)
+    shown = " or ".join(parts) or "0"
+    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, shown, unsteady)
 
 
 def _tolerance(metric: Metric, threshold: float) -> tuple[float, float]:
@@ -333,6 +343,16 @@ def _amount_side(metric: Metric, record: Record) -> _Side:
     if len(values) >= 2:
         return _Side(center, estimate.standard_error(values), len(values))
     return _Side(center, None if metric.source == "timing" else 0.0, 1)
+
+
+def _unsteady(metric: Metric, record: Record) -> float:
+    """By how much the peaks of the only memory trial's steps differ: ops that TensorFlow runs
+    concurrently come in another order each time, and a second process would differ as well."""
+    trials = [one for one in record.trials if one.kind == "memory" and one.outcome.completed]
+    if metric.name not in ("tensor_peak_bytes", "tensor_step_peak_bytes") or len(trials) != 1:
+        return 0.0
+    peaks = trials[0].steps.get("tensor_peak_bytes") or [0.0]
+    return max(peaks) - min(peaks)
 
 
 # What can't be judged.

@@ -87,6 +87,18 @@ class TestMemory:
         row = only(memory(500e3, 510e3, 505e3), memory(900e3, 905e3, 910e3), "tensor_peak_bytes")
         assert row.verdict is Verdict.WORSE
 
+    def test_one_trial_whose_steps_differ_does_not_tell_so_small_a_difference(self) -> None:
+        trial = memory_trial(512_000)
+        peaks = [107_000.0, 120_000.0, 107_000.0]
+        unsteady = measured(
+            dataclasses.replace(trial, steps={**trial.steps, "tensor_peak_bytes": peaks})
+        )
+        row = only(memory(500_000), unsteady, "tensor_peak_bytes")
+        assert (row.verdict, row.interval, row.more_processes) == (Verdict.UNCLEAR, None, 2)
+        assert "its steps differ by as much" in row.reason
+        assert verdicts(memory(400_000), unsteady, "tensor_peak_bytes") is Verdict.WORSE
+        assert verdicts(memory(511_900), unsteady, "tensor_peak_bytes") is Verdict.SAME
+
     def test_growth_out_of_nothing_is_worse_and_has_no_ratio(self) -> None:
         flat, growing = memory_trial(), memory_trial(live_bytes=[31_108 * i for i in range(5)])
         row = only(measured(flat), measured(growing), "tensor_growth_bytes_per_step")
