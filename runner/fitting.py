@@ -376,18 +376,3 @@ def _fitted(values: Floats, bytes_: Floats, degree: int) -> tuple[Model, float]:
     error = float(np.max(np.abs(scaled @ terms - bytes_) / np.maximum(1.0, bytes_)))
     found = [float(term / values[-1] ** power) for power, term in enumerate(terms)]
     return Model(*[*found, 0.0][:3]), error
-
-
-def bisection(answer: int, most: int) -> tuple[int, int]:
-    """What plain bisection over 1 to `most` would have cost: probes, and how many that fail."""
-    low, high = 0, most + 1
-    probes = failing = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        probes += 1
-        if middle <= answer:
-            low = middle
-        else:
-            high = middle
-            failing += 1
-    return probes, failing

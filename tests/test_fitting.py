@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from runner import bfc, fitting
 from runner.bfc import Requests
 from runner.fitting import Found, Probe, Search
+from tests.bisection import bisection
 
 MEGABYTE = 1_000_000
 Sequenced = Callable[[int], Requests]
@@ -144,9 +145,7 @@ def test_the_search_costs_a_third_of_plain_bisection() -> None:
         result = found(world, start)
         assert result.largest is not None
         seconds += len(result.probes) + 10 * failing(result)
-        probes, fails = fitting.bisection(
-            result.largest, 2 ** (result.largest + 1).bit_length() - 1
-        )
+        probes, fails = bisection(result.largest, 2 ** (result.largest + 1).bit_length() - 1)
         plain_seconds += probes + 10 * fails
     assert seconds <= plain_seconds / 3
 
@@ -321,4 +320,4 @@ def test_one_peak_makes_no_model(values: Sequence[int]) -> None:
 
 
 def test_bisection_of_a_thousand_values_takes_ten_probes_and_one_that_fails_a_bit() -> None:
-    assert fitting.bisection(0b1010111100, 1023) == (10, 4)
+    assert bisection(0b1010111100, 1023) == (10, 4)

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner import fitting, records
+from runner import records
+from tests.bisection import bisection
 
 REPEATS = 3
 BRIEF = ("measure.timing_processes=1", "measure.steps=20", "measure.max_seconds=0.5")
@@ -65,7 +66,7 @@ def main() -> None:
         # Where memory varies the answers may differ; the least is the safe end of all.
         safe = min(found, key=lambda each: each.largest)
         most = int(next(word for word in words if word.startswith("max=")).removeprefix("max="))
-        probes, failing = fitting.bisection(safe.largest, most)
+        probes, failing = bisection(safe.largest, most)
         answers = sorted({each.largest for each in found})
         print(
             f"{name}: {' / '.join(f'{answer:,}' for answer in answers)}"
