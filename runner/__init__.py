@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load(*paths: str | Path) -> pandas.DataFrame:
-    """The records at or below these folders as a pandas frame: see `runner.tables`."""
-    from runner import tables  # pandas takes half a second, and a child must never see it
+    """The records at or below these folders as a pandas frame: see `runner.export.frames`."""
+    from runner.export import frames  # pandas takes half a second, and a child must never see it
 
-    return tables.load(*paths)
+    return frames.load(*paths)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.environment import check_platform
 from runner.errors import BadInput, Interrupted, RunnerError, nearest
+from runner.running.environment import check_platform
 
 _VERBS = Path(__file__).parent / "verbs"
 _RUN = "run"

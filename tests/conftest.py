@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner import compose, environment, lifecycle
-from runner.compose import Planned
+from runner.composing import composition
+from runner.composing.composition import Planned
 from runner.config import Device, Experiment, Measure, Tracking
 from runner.isolation.server import Server
-from runner.isolation.worker import Assignment
 from runner.records import Record, Trial
+from runner.running import environment, lifecycle
 from runner.scenario import Scenario
+from runner.trial.worker import Assignment
 
 if TYPE_CHECKING:
     from selenium import webdriver
@@ -66,7 +67,7 @@ def measure(server: Server, tmp_path: Path) -> MeasureWords:
     def run(*words: str, timing: bool = False, memory: bool = True, fails: bool = False) -> Record:
         folder = tmp_path / "run"
         shutil.rmtree(folder, ignore_errors=True)
-        plan = compose.plan([*words, "tracking=none"], tmp_path / "sweep")
+        plan = composition.plan([*words, "tracking=none"], tmp_path / "sweep")
         record = _recorded(server, plan.cells[0], folder, {"timing": timing, "memory": memory})
         assert fails or record.outcome.completed, record.outcome
         return record

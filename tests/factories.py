@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runner import estimate, records
+from runner import records
+from runner.judging import estimate
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 
 MEASURE = {

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import compose, places
-from runner.compose import Plan
+from runner import places
+from runner.composing import composition
+from runner.composing.composition import Plan
 from runner.verbs import list as list_verb
 
 YAML = {path.stem: path for path in sorted((places.conf() / "experiment").glob("*.yaml"))}
@@ -20,7 +21,7 @@ experiments = pytest.mark.parametrize("name", YAML)
 
 @cache
 def planned(name: str) -> Plan:
-    return compose.plan([f"experiment={name}"], Path("/nonexistent"))
+    return composition.plan([f"experiment={name}"], Path("/nonexistent"))
 
 
 def header(name: str) -> str:

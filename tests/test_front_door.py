@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from runner import compose, places, records
+from runner import places, records
 from runner.__main__ import verbs
+from runner.composing import composition
 from tests.conftest import Cli
 
 ENDLESS = ("scenario=python_loop", "scenario.iterations=2000000000", "tracking=none")
@@ -243,6 +244,6 @@ def test_a_run_that_fails_exits_1_and_says_where_its_log_is(cli: Cli, outputs: P
 
 def test_a_parameter_said_once_holds_for_every_scenario_of_a_sweep(tmp_path: Path) -> None:
     words = ["-m", "scenario=python_loop,while_loop", "scenario.gradient=tape", "batch_size=3,5"]
-    plan = compose.plan(words, tmp_path / "sweep")
+    plan = composition.plan(words, tmp_path / "sweep")
     assert [cell.experiment.parameters["gradient"] for cell in plan.cells] == ["tape"] * 4
     assert plan.swept == ("scenario", "batch_size")

@@ -25,9 +25,9 @@ from threading import Thread
 from typing import Any
 
 from runner.errors import ServerError
-from runner.isolation import warm
-from runner.isolation.worker import CANNOT_SEND, Assignment, main
 from runner.records import COMPLETED, Outcome, Status, Trial
+from runner.trial import warm
+from runner.trial.worker import CANNOT_SEND, Assignment, main
 
 _MOST_OUTPUT = 1_000_000
 """Bytes of one child's output that the log keeps; a flood is counted, not kept."""
@@ -49,7 +49,7 @@ class Server:
 
     def start(self) -> None:
         """Start loading TensorFlow, and return at once."""
-        self._context.set_forkserver_preload(["runner.isolation.warm"])
+        self._context.set_forkserver_preload(["runner.trial.warm"])
         os.environ[warm.LOG_VARIABLE] = str(self.log.resolve())
         try:
             forkserver.ensure_running()

@@ -18,7 +18,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from runner import allocation_views, records
+from runner import records
+from runner.export import allocations as allocation_views
 from runner.records import RECORD_FILE, Record
 
 REPORT_FILE = "report.html"

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from runner import comparison, selection
+from runner.judging import comparison, selection
+from runner.judging.law import Law, law
 from runner.metrics import readable_bytes
 from runner.report.charts import SERIES, At, Line, Scale, fitting, plot
 from runner.report.grid import Grid, Series
-from runner.report.law import Law, law
 from runner.report.markup import Node, tag
 from runner.report.tables import Cell, Head, exact_bytes, table
 

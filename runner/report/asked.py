@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from runner import selection
+from runner.judging import selection
 from runner.metrics import readable_bytes
 from runner.records import Record, Trial
 from runner.report.grid import Grid

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from runner.allocation_views import label
+from runner.export.allocations import label
 from runner.metrics import readable_bytes, readable_seconds
 from runner.records import Record
 from runner.report import PEAK_PICTURE, peak

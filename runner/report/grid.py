@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runner import selection
+from runner.judging import selection
 from runner.records import Record
 
 _SPEAKING = ("scenario", "execution", "device")

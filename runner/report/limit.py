@@ -13,7 +13,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from runner.limits import Limit, spelled
+from runner.fit.probes import Limit, spelled
 from runner.metrics import readable_bytes
 
 _COLOURS = ("#0072b2", "#c75200", "#00805d", "#9a4f80", "#6f7782", "#b58900", "#2f4b7c", "#a05195")

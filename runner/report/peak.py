@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from runner import allocation_views
-from runner.allocation_views import Branch
+from runner.export import allocations as allocation_views
+from runner.export.allocations import Branch
 from runner.metrics import readable_bytes, readable_seconds
 from runner.report.charts import (
     Band,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from runner import estimate, selection
+from runner.judging import estimate, selection
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Trial
 from runner.report import asked, peak

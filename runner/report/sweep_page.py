@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
-from runner import comparison, selection
-from runner.comparison import Comparison
 from runner.errors import BadInput
+from runner.judging import comparison, selection
+from runner.judging.comparison import Comparison
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Status
 from runner.report import asked, peak

@@ -334,7 +334,7 @@ def chosen(words: Sequence[str]) -> Tracking:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
-    from runner.compose import translate
+    from runner.composing.composition import translate
 
     try:
         defaults = OmegaConf.select(OmegaConf.load(places.conf() / "config.yaml"), "defaults")

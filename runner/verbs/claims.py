@@ -20,8 +20,8 @@ from runner.errors import BadInput, nearest
 from runner.verbs import Parser
 
 if TYPE_CHECKING:
-    from runner.claims import Case, Claim, Judgement, Lookup, Words
-    from runner.compose import Plan, Planned
+    from runner.claims.verdicts import Case, Claim, Judgement, Lookup, Words
+    from runner.composing.composition import Plan, Planned
     from runner.records import Record
 
 CLAIMS_FILE = "claims.json"
@@ -167,7 +167,7 @@ def _command(path: Path) -> str:
 def _load(path: Path) -> Claim:
     import yaml
 
-    from runner import claim_files
+    from runner.claims import files
 
     where = _spelled(path)
     try:
@@ -178,7 +178,7 @@ def _load(path: Path) -> Claim:
         raise BadInput(f"{where}{line}: is no YAML.", "Correct the file.") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{where}: can't be read ({error}).", "Check the file.") from None
-    return claim_files.parse(path.stem, content, where)
+    return files.parse(path.stem, content, where)
 
 
 def _spelled(path: Path) -> str:
@@ -218,12 +218,12 @@ def _key(words: Words) -> tuple[tuple[str, Any], ...]:
 
 def _compose(claims: Sequence[Claim], settings: Words) -> _Work:
     """Every cell that some claim wants, once, with the trials that some claim rests on."""
-    from runner import compose
-    from runner.compose import Plan
+    from runner.composing import composition
+    from runner.composing.composition import Plan
 
     wanted = {_key(cell): cell for claim in claims for case in claim.cases for cell in case.cells}
     try:
-        planned = compose.cells([{**settings, **cell} for cell in wanted.values()])
+        planned = composition.cells([{**settings, **cell} for cell in wanted.values()])
     except BadInput:
         _blame(claims, settings)
         raise
@@ -243,7 +243,7 @@ def _compose(claims: Sequence[Claim], settings: Words) -> _Work:
                 for kind in ("memory", "timing")
                 if kind not in kinds[identity]
             }
-            cells[identity] = compose.changed(cell, len(cells), unused)
+            cells[identity] = composition.changed(cell, len(cells), unused)
     numbers = {key: cells[cell.experiment.cell].number for key, cell in cell_of.items()}
     return _Work(
         tuple(claims), Plan(tuple(cells.values()), is_sweep=True, resume=None, swept=()), numbers
@@ -252,13 +252,13 @@ def _compose(claims: Sequence[Claim], settings: Words) -> _Work:
 
 def _blame(claims: Sequence[Claim], settings: Words) -> None:
     """Which claim's cell can't be composed; the settings' own mistakes are nobody's."""
-    from runner import compose
+    from runner.composing import composition
 
     for claim in claims:
         for number, case in enumerate(claim.cases):
             for words in case.cells:
                 try:
-                    compose.cells([{**settings, **words}])
+                    composition.cells([{**settings, **words}])
                 except BadInput as error:
                     if any(error.problem.startswith(key) for key in settings):
                         raise
@@ -267,7 +267,7 @@ def _blame(claims: Sequence[Claim], settings: Words) -> None:
 
 
 def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
-    from runner.claims import unit_of
+    from runner.claims.verdicts import unit_of
 
     for expectation in case.expect:
         for cell in cells:
@@ -282,15 +282,17 @@ def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
 
 
 def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
-    from runner import claims, environment, lifecycle, records, sweep, tracking
-    from runner.interruption import interruptible
+    from runner import records, tracking
+    from runner.claims import verdicts
     from runner.isolation.server import Server
-    from runner.progress import Progress
-    from runner.publishing import Publishing
+    from runner.running import engine, environment, lifecycle
+    from runner.running.interruption import interruptible
+    from runner.running.publishing import Publishing
+    from runner.terminal.progress import Progress
 
     folder = asked.folder or lifecycle.new_folder("claims")
     first = work.plan.cells[0].experiment
-    with interruptible(), sweep.open_plan(work.plan, folder) as runs:
+    with interruptible(), engine.open_plan(work.plan, folder) as runs:
         asked.remember(folder)
         log = lifecycle.log_file(folder)
         server, progress = Server(log), Progress()
@@ -302,7 +304,7 @@ def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
             tracker.prepare(log)
             progress.announce(work.plan, runs)
             machine = environment.describe()
-            result = sweep.run_all(runs, folder, server, machine, progress, publishing, first.seed)
+            result = engine.run_all(runs, folder, server, machine, progress, publishing, first.seed)
         finally:
             progress.close()
             tracker.close()
@@ -318,11 +320,11 @@ def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
         return records.read(folder / str(number))
 
     lookup: Lookup = lambda words: record(work.number(words))  # noqa: E731
-    judgements = [claims.judge(claim, lookup) for claim in work.claims]
+    judgements = [verdicts.judge(claim, lookup) for claim in work.claims]
     if publishing.problem:
         print(f"runner: {publishing.problem}", file=sys.stderr)
     _show(asked, work, judgements, record(0), folder, as_json, time.monotonic() - started)
-    unknown = any(each.verdict is claims.Verdict.INCONCLUSIVE for each in judgements)
+    unknown = any(each.verdict is verdicts.Verdict.INCONCLUSIVE for each in judgements)
     return 1 if unknown else 0
 
 
@@ -335,9 +337,11 @@ def _show(
     as_json: bool,
     seconds: float,
 ) -> None:
-    from runner import claim_words, claims, lifecycle
-    from runner.claims_page import claims_page
-    from runner.console import readable_duration
+    from runner.claims import verdicts
+    from runner.claims import words as claim_words
+    from runner.claims.page import claims_page
+    from runner.running import lifecycle
+    from runner.terminal.console import readable_duration
 
     def cell_of(words: Words) -> Path:
         return folder / str(work.number(words))
@@ -368,7 +372,7 @@ def _show(
     if not asked.in_full:
         print(*_contradictions(judgements), sep="\n")
     counts = {verdict: [each.verdict for each in judgements].count(verdict)
-              for verdict in claims.Verdict}  # fmt: skip
+              for verdict in verdicts.Verdict}  # fmt: skip
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     print(f"\n{told}; {len(work.plan.cells)} cells in {readable_duration(seconds)}")
     print(f"records in {lifecycle.relative(folder)}, page {lifecycle.relative(page)}")
@@ -399,7 +403,7 @@ _COLOURS = {"supported": "32", "refuted": "31", "depends": "33", "inconclusive":
 
 
 def _styled(text: str, code: str) -> str:
-    from runner.console import styled
+    from runner.terminal.console import styled
 
     return styled(text, code, sys.stdout)
 
@@ -409,14 +413,14 @@ def _verdict(judgement: Judgement) -> str:
 
 
 def _line(judgement: Judgement) -> list[str]:
-    from runner.claim_words import decisive
+    from runner.claims.words import decisive
 
     claim = judgement.claim
     return [f"{claim.id}  {_verdict(judgement)}  {claim.claim}: {decisive(judgement)}"]
 
 
 def _contradictions(judgements: Sequence[Judgement]) -> list[str]:
-    from runner.claim_words import contradictions
+    from runner.claims.words import contradictions
 
     pairs = contradictions(judgements)
     lines = ["", _styled("What one place says and another contradicts", "1")] if pairs else []
@@ -430,7 +434,9 @@ def _evidence(
     judgement: Judgement, cell_of: Callable[[Words], Path], others: Mapping[str, Judgement]
 ) -> list[str]:
     """Each case: its cells, what was expected and why, what was found."""
-    from runner import claim_words, claims, lifecycle
+    from runner.claims import verdicts
+    from runner.claims import words as claim_words
+    from runner.running import lifecycle
 
     claim = judgement.claim
     lines = [f"{claim.id}  {_verdict(judgement)}  {claim.claim}"]
@@ -448,7 +454,7 @@ def _evidence(
         first, *more = (cell_of(words) for words in case.cells)
         names = ", ".join([lifecycle.relative(first), *(cell.name for cell in more)])
         lines.append(f"    cells    {names}")
-    if judgement.verdict is claims.Verdict.DEPENDS:
+    if judgement.verdict is verdicts.Verdict.DEPENDS:
         lines.append(f"  so it depends: {claim_words.condition(judgement)}")
     if judgement.advice:
         lines.append(f"  instead: {judgement.advice}")
@@ -458,6 +464,6 @@ def _evidence(
 
 
 def _words(words: Words) -> str:
-    from runner.selection import word
+    from runner.judging.selection import word
 
     return " ".join(f"{key}={word(value)}" for key, value in words.items())

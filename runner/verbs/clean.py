@@ -13,9 +13,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from runner import lifecycle, places, tracking
+from runner import places, tracking
 from runner.errors import BadInput, StoreError
 from runner.metrics import readable_bytes
+from runner.running import lifecycle
 from runner.verbs import Parser
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from runner.metrics import METRICS, readable, readable_bytes
 from runner.verbs import Parser
 
 if TYPE_CHECKING:
-    from runner.comparison import Comparison, Peaks, Row
-    from runner.selection import Pair
+    from runner.judging.comparison import Comparison, Peaks, Row
+    from runner.judging.selection import Pair
 
 FOUND_WORSE = 3
 _PEAK = "tensor_peak_bytes"
@@ -41,7 +41,7 @@ comparable (and which part of the environment differs). Exit code 3: --fail-on w
 def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     # Imported late, so that --help and a mistyped option are answered at once.
-    from runner import comparison, selection
+    from runner.judging import comparison, selection
 
     groups = _read(options.paths)
     if len(groups) == 1 or options.by is not None:
@@ -239,7 +239,7 @@ class Table:
 
 def _table(rows: Sequence[Row]) -> Table:
     """Where a row stands in the grid, what it compares, and what came out."""
-    from runner.selection import short
+    from runner.judging.selection import short
 
     places = list(dict.fromkeys(name for row in rows for name in row.pair.held))
     baselines = {row.pair.baseline_name for row in rows}

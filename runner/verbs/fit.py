@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from runner.console import draws
 from runner.errors import BadInput, Interrupted, Unavailable, nearest
+from runner.terminal.console import draws
 
 if TYPE_CHECKING:
-    from runner.compose import Planned
-    from runner.limits import Limit, Strategy
+    from runner.composing.composition import Planned
+    from runner.fit.probes import Limit, Strategy
 
 HELP = """\
 python -m runner fit vary=FIELD [max=N] [--json] [OVERRIDES]
@@ -54,8 +54,9 @@ def main(words: Sequence[str]) -> int:
     asked = _Asked.of(words)
 
     # Imported late, so that --help and a mistyped word are answered at once.
-    from runner import lifecycle, limit_summary
-    from runner.interruption import interruptible
+    from runner.fit import summary
+    from runner.running import lifecycle
+    from runner.running.interruption import interruptible
 
     started = time.monotonic()
     folder = lifecycle.new_folder("fits")
@@ -63,16 +64,16 @@ def main(words: Sequence[str]) -> int:
     with interruptible():
         _require_devices(strategies)
         with lifecycle.held(folder):
-            limits, interrupted = _search(asked, strategies, folder)
-    picture = _keep(asked, limits, folder)
+            probes, interrupted = _search(asked, strategies, folder)
+    picture = _keep(asked, probes, folder)
     if asked.as_json:
-        print(json.dumps([limit.to_json() for limit in limits], indent=1))
+        print(json.dumps([limit.to_json() for limit in probes], indent=1))
     else:
-        print(limit_summary.of_fit(limits, folder, picture, time.monotonic() - started))
+        print(summary.of_fit(probes, folder, picture, time.monotonic() - started))
     if interrupted:
         print(f"runner: {interrupted}; what was finished is kept.", file=sys.stderr)
         return interrupted.exit_code
-    return 0 if all(limit.largest is not None for limit in limits) else 1
+    return 0 if all(limit.largest is not None for limit in probes) else 1
 
 
 # What was asked for.
@@ -114,10 +115,10 @@ class _Asked:
 
 def _strategies(asked: _Asked, folder: Path) -> list[Strategy]:
     """Every cell that the words make, once it is clear that the field can be varied in it."""
-    from runner import compose
-    from runner.limits import Strategy
+    from runner.composing import composition
+    from runner.fit.probes import Strategy
 
-    plan = compose.plan(["-m", *asked.overrides], folder)
+    plan = composition.plan(["-m", *asked.overrides], folder)
     if plan.launcher:
         raise BadInput(f"hydra/launcher={plan.launcher}: a fit runs here.", "Leave it out.")
     if plan.resume:
@@ -150,7 +151,7 @@ def _spelled(value: str) -> str:
 
 
 def _check(asked: _Asked, cell: Planned) -> None:
-    from runner.limits import fields
+    from runner.fit.probes import fields
 
     experiment = cell.experiment
     if experiment.device.memory_limit_mb is None and experiment.measure.host_limit_mb is None:
@@ -201,19 +202,20 @@ def _require_devices(strategies: Sequence[Strategy]) -> None:
 def _search(
     asked: _Asked, strategies: Sequence[Strategy], folder: Path
 ) -> tuple[list[Limit], Interrupted | None]:
-    from runner import environment, fitting, lifecycle, limits
+    from runner.fit import probes, search
     from runner.isolation.server import Server
+    from runner.running import environment, lifecycle
 
     server = Server(lifecycle.log_file(folder))
     progress = _Progress()
-    found: list[limits.Limit] = []
+    found: list[probes.Limit] = []
     try:
         server.start()
         machine = environment.describe()
         for strategy in strategies:
-            found.append(limits.Limit(strategy, asked.vary))
-            limits.search(
-                found[-1], asked.most or fitting.MOST, server, folder, machine, progress.trial
+            found.append(probes.Limit(strategy, asked.vary))
+            probes.search(
+                found[-1], asked.most or search.MOST, server, folder, machine, progress.trial
             )
     except Interrupted as stop:
         found[-1].problem = str(stop)

@@ -7,8 +7,9 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from runner import lifecycle, places, records, tracking
+from runner import places, records, tracking
 from runner.errors import BadInput, RunnerError
+from runner.running import lifecycle
 from runner.tracking import TrackedRun
 from runner.verbs import Parser
 

@@ -49,7 +49,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool) -> int:
-    from runner import lifecycle, report
+    from runner import report
+    from runner.running import lifecycle
 
     try:
         written = [report.write(folder)]

@@ -7,21 +7,24 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner import compose, environment, launch, lifecycle, places, summary, sweep, tracking
-from runner.compose import Plan
+from runner import places, tracking
+from runner.composing import composition
+from runner.composing.composition import Plan
 from runner.errors import BadInput
-from runner.interruption import interruptible
 from runner.isolation import look
 from runner.isolation.server import Server
-from runner.progress import Progress
-from runner.publishing import Publishing
-from runner.sweep import Result
+from runner.running import engine, environment, launch, lifecycle
+from runner.running.engine import Result
+from runner.running.interruption import interruptible
+from runner.running.publishing import Publishing
+from runner.terminal import summary
+from runner.terminal.progress import Progress
 
 
 def main(words: Sequence[str]) -> int:
     started = time.monotonic()
     folder = lifecycle.new_folder("sweeps")
-    plan = compose.plan(words, folder)
+    plan = composition.plan(words, folder)
     if not plan.cells:
         return 0  # Hydra was asked to tell something (--cfg job), and has
     if plan.resume:
@@ -36,7 +39,7 @@ def main(words: Sequence[str]) -> int:
 
 def _measure(plan: Plan, words: Sequence[str], folder: Path, started: float) -> int:
     first = plan.cells[0].experiment
-    with sweep.open_plan(plan, folder) as runs:
+    with engine.open_plan(plan, folder) as runs:
         log = lifecycle.log_file(folder)
         server, progress = Server(log), Progress()
         tracker = tracking.open_tracking(first.tracking, places.outputs())
@@ -50,7 +53,7 @@ def _measure(plan: Plan, words: Sequence[str], folder: Path, started: float) -> 
             if plan.launcher:
                 result = launch.run_all(plan, words, folder, machine, publishing)
             else:
-                result = sweep.run_all(
+                result = engine.run_all(
                     runs, folder, server, machine, progress, publishing, first.seed
                 )
             progress.close()
@@ -66,11 +69,12 @@ def _show(plan: Plan, result: Result, seconds: float, publishing: Publishing) ->
     """Make the views that belong in the folder, and say what came of it: results on stdout, one
     warning on stderr where the store took nothing."""
     if plan.is_sweep:
-        from runner import report, tables  # after the last trial: pandas is large
+        from runner import report
+        from runner.export import frames  # after the last trial: pandas is large
 
-        tables.write(result.folder)
+        frames.write(result.folder)
         made = None if result.interrupted else report.write(result.folder)
-        links = None if result.interrupted else publishing.links(sweep.sweep_id(result.folder))
+        links = None if result.interrupted else publishing.links(engine.sweep_id(result.folder))
         print(summary.of_sweep(plan, result, seconds, links, made), flush=True)
         if not result.interrupted:
             publishing.publish_sweep(result.folder)
@@ -88,11 +92,11 @@ def _resumed(plan: Plan) -> Path:
         raise BadInput("resume: only a sweep can be resumed.", "Add -m, or leave it out.")
     assert plan.resume is not None
     if plan.resume == "latest":
-        known = sorted((places.outputs() / "sweeps").glob(f"*/*/{sweep.PLAN_FILE}"))
+        known = sorted((places.outputs() / "sweeps").glob(f"*/*/{engine.PLAN_FILE}"))
         if not known:
             raise BadInput("resume=latest: there is no sweep yet.", "Leave it out to start one.")
         return known[-1].parent
     folder = Path(plan.resume).resolve()
-    if not (folder / sweep.PLAN_FILE).exists():
+    if not (folder / engine.PLAN_FILE).exists():
         raise BadInput(f"resume={plan.resume}: is no sweep's folder.", "Name one, or say latest.")
     return folder

@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from runner import lifecycle, places, tracking
+from runner import places, tracking
 from runner.errors import BadInput, Interrupted, ServerError
-from runner.interruption import interruptible
+from runner.running import lifecycle
+from runner.running.interruption import interruptible
 from runner.tracking import Place
 from runner.verbs import Parser
 

@@ -16,8 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from runner.measure import xplane
-from runner.measure.allocations import Replay, allocator_of
+from runner.trial.measure import xplane
+from runner.trial.measure.replay import Replay, allocator_of
 
 WINDOWS = 12
 EVENTS_PER_WINDOW = 100_000

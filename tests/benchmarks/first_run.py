@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from runner.config import Device, Experiment, Measure, Tracking
-from runner.estimate import median_interval
 from runner.isolation.server import Server
-from runner.isolation.worker import Assignment
+from runner.judging.estimate import median_interval
+from runner.trial.worker import Assignment
 from tests.benchmarks._steps import MULTIPLY, Multiply, Sleep, Spike
 
 ANYWHERE = Device("auto", 0, None, None, None)

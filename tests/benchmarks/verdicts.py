@@ -19,8 +19,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from runner import comparison, records, selection
-from runner.comparison import Row, Verdict
+from runner import records
+from runner.judging import comparison, selection
+from runner.judging.comparison import Row, Verdict
 from runner.records import Record
 
 PAIRS = 20

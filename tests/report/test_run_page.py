@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from runner import report
-from runner.measure.allocations import simplify
 from runner.metrics import METRICS
 from runner.records import Record
 from runner.report.run_page import thinned
+from runner.trial.measure.replay import simplify
 from tests.factories import completed, failed, kept
 from tests.report.conftest import PEAK, PEAK_BYTES, known_run
 from tests.report.pages import Element, parsed

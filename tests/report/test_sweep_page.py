@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from runner import comparison, records, report, selection
+from runner import records, report
+from runner.judging import comparison, selection
 from runner.records import Record, Status
 from tests.factories import completed, failed, kept, sweep_of_nine
 from tests.report.conftest import PEAK, PEAK_BYTES, known_run

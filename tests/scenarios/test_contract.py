@@ -17,11 +17,13 @@ from typing import Any, Literal
 import pytest
 import yaml
 
-from runner import compose, environment, lifecycle, places
-from runner.allocation_views import chrome_trace
+from runner import places
+from runner.composing import composition
 from runner.config import Experiment
 from runner.errors import BadInput, RunnerError
+from runner.export.allocations import chrome_trace
 from runner.records import Record, Status
+from runner.running import environment, lifecycle
 from runner.scenario import Scenario
 from tests.scenarios.conftest import Measure
 
@@ -108,7 +110,7 @@ ROWS = list(rows())
 @cache
 def composed(name: str) -> Experiment:
     """The scenario as its YAML alone makes it, with a target where there can be none."""
-    plan = compose.plan([f"scenario={name}", *NEEDED.get(name, ())], Path("/nonexistent"))
+    plan = composition.plan([f"scenario={name}", *NEEDED.get(name, ())], Path("/nonexistent"))
     return plan.cells[0].experiment
 
 
@@ -312,11 +314,11 @@ def test_an_unsupported_execution_is_refused_with_the_list_of_those_that_work(
     said = words(name, execution)
     supported = composed(name).scenario.executions
     with pytest.raises(BadInput) as refused:
-        compose.plan(said, tmp_path / "sweep")
+        composition.plan(said, tmp_path / "sweep")
     assert f"it has: {', '.join(supported)}" in str(refused.value)
     assert f"execution={supported[0]}" in refused.value.remedy
 
-    cell = compose.plan(["-m", *said], tmp_path / "sweep").cells[0]
+    cell = composition.plan(["-m", *said], tmp_path / "sweep").cells[0]
     run = lifecycle.open_run(cell, tmp_path / "run")
     assert run.next is None, "nothing of it is run"
     record = lifecycle.close_run(run, environment.describe())

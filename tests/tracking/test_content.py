@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from runner import compose
+from runner.composing import composition
 from runner.metrics import METRICS
 from runner.records import Outcome, Record, Status
 from runner.tracking.content import (
@@ -163,14 +163,14 @@ def test_the_note_begins_with_what_came_out_and_how_to_do_it_again() -> None:
     ],
 )
 def test_the_command_in_the_note_measures_the_same_cell(words: list[str], tmp_path: Path) -> None:
-    experiment = compose.plan(words, tmp_path / "sweep").cells[0].experiment
+    experiment = composition.plan(words, tmp_path / "sweep").cells[0].experiment
     record = dataclasses.replace(completed(), spec=experiment.spec, cell=experiment.cell)
     (
         python,
         *module,
     ) = shlex.split(reproduce(record))
     assert [python, *module[:2]] == ["python", "-m", "runner"]
-    again = compose.plan(module[2:], tmp_path / "sweep").cells[0].experiment
+    again = composition.plan(module[2:], tmp_path / "sweep").cells[0].experiment
     assert again.cell == record.cell
 
 

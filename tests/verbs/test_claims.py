@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from runner import claim_files, claims, records
-from runner.claims import Verdict
+from runner import records
+from runner.claims import files, verdicts
+from runner.claims.verdicts import Verdict
 from runner.records import Record
 from tests.conftest import Cli
 
@@ -97,13 +98,13 @@ def test_a_users_claim_is_judged_both_ways_and_its_cells_run_once(
         for cell in cells
     }
 
-    def blind(words: claims.Words) -> Record:
+    def blind(words: verdicts.Words) -> Record:
         cell = by_words[words["scenario.release"], words["scenario.elements"]]
         flat = {"tensor_growth_bytes_per_step": 0, "tensor_live_bytes": 4000}
         return dataclasses.replace(cell, metrics={**cell.metrics, **flat})
 
-    parsed = claim_files.parse("kept", GROWS, "kept.yaml")
-    assert claims.judge(parsed, blind).verdict is Verdict.REFUTED
+    parsed = files.parse("kept", GROWS, "kept.yaml")
+    assert verdicts.judge(parsed, blind).verdict is Verdict.REFUTED
 
 
 def test_an_unknown_id_is_answered_with_the_nearest_and_nothing_is_written(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from runner import lifecycle
+from runner.running import lifecycle
 from tests.conftest import Cli
 from tests.factories import completed, kept, sweep_of_nine
 

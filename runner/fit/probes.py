@@ -1,0 +1,276 @@
+"""The largest value that fits, by real runs: what a probe is, and what is kept of the search.
+
+A strategy is a cell without the field that is varied; its search is `fitting`'s. Probes that are
+not the answer leave a line each in probes.jsonl; the answer leaves what any run leaves, in a folder
+of its own, and its trials are the search's own last ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from runner.composing import composition
+from runner.composing.composition import Planned
+from runner.config import Experiment
+from runner.errors import BadInput
+from runner.fit import search as fitting
+from runner.fit.search import Found, Model, Probe, Search
+from runner.isolation.server import Server
+from runner.judging import estimate, selection
+from runner.metrics import readable_bytes
+from runner.records import Outcome, Record, Status, Trial
+from runner.running import lifecycle
+from runner.running.lifecycle import Run
+from runner.trial.measure import requests
+from runner.trial.worker import Assignment
+
+PROBES_FILE = "probes.jsonl"
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way to run it, and the name that tells it from the others."""
+
+    number: int
+    name: str
+    cell: Planned
+    swept: Mapping[str, str]
+
+    @property
+    def cap_bytes(self) -> int | None:
+        limit_mb = self.cell.experiment.device.memory_limit_mb
+        return None if limit_mb is None else limit_mb * 2**20
+
+
+@dataclass
+class Limit:
+    """What came of one strategy."""
+
+    strategy: Strategy
+    vary: str
+    found: Found | None = None
+    problem: str | None = None
+    """Why there is no answer."""
+    probes: list[Probe] = field(default_factory=list)
+    trials: int = 0
+    record: Record | None = None
+    """Of the run with the largest value."""
+    folder: Path | None = None
+
+    @property
+    def largest(self) -> int | None:
+        return self.found.largest if self.found and self.record else None
+
+    @property
+    def model(self) -> Model | None:
+        return fitting.model(self.probes)
+
+    @property
+    def metrics(self) -> dict[str, float | None]:
+        return self.record.metrics if self.record else {}
+
+    def to_json(self) -> dict[str, Any]:
+        model = self.model
+        return {
+            "strategy": self.strategy.name,
+            "vary": self.vary,
+            "largest": self.largest,
+            "metric_at_largest": self.metrics,
+            "trials": self.trials,
+            "fails": self.found.fails if self.found else None,
+            "varies": self.found.varies if self.found else None,
+            "reason": self.problem,
+            "model": model and [model.constant, model.linear, model.square],
+            "record": self.folder and str(self.folder),
+        }
+
+
+class NotMemory(Exception):
+    """A probe ended in a way that says nothing of memory."""
+
+
+@dataclass
+class _RealProber:
+    """Runs a value as a plain run does, one trial after the other, as far as is asked for."""
+
+    limit: Limit
+    server: Server
+    folder: Path
+    on_trial: Callable[[Limit, int, str], None]
+    trials: dict[int, list[Trial]] = field(default_factory=dict)
+    """Of each value the latest run's."""
+
+    def __call__(self, value: int, *, whole: bool) -> Probe:
+        cell = self.cell(value)
+        wanted = lifecycle.assignments(cell.experiment)
+        done = self.trials.setdefault(value, [])
+        if len(done) >= len(wanted):  # once more, then
+            done.clear()
+        probe = self._memory(value, cell, wanted[0], done)
+        if probe.fits and (whole or probe.whole):
+            probe = self._rest(probe, wanted, done)
+        self.limit.probes.append(probe)
+        self._note(probe, done)
+        return probe
+
+    def cell(self, value: int) -> Planned:
+        return composition.changed(
+            self.limit.strategy.cell, self.limit.strategy.number, {self.limit.vary: value}
+        )
+
+    def _memory(
+        self, value: int, cell: Planned, assignment: Assignment, done: list[Trial]
+    ) -> Probe:
+        """The first trial. `whole` in what it returns: that more trials are needed to tell."""
+        known = next((p for p in reversed(self.limit.probes) if p.value == value and done), None)
+        if known is not None:
+            return known
+        trial = self._run(value, replace(assignment, with_requests=True))
+        sequence = trial.facts.pop("requests", None)
+        done.append(trial)
+        if not trial.outcome.completed:
+            return Probe(value, fits=False)
+        peak = trial.facts.get("tensor_peak_bytes")
+        growth = _growth(trial)
+        if growth > 0 and peak is not None:
+            measure = cell.experiment.measure
+            more = max(0, measure.warmup_steps + measure.steps - measure.memory_steps)
+            return Probe(value, fits=True, peak_bytes=round(peak + growth * more), whole=True)
+        on_gpu = str(trial.facts["device"]).startswith("GPU")
+        asked = requests.from_json(sequence, grows=not on_gpu) if sequence else None
+        needs_more = self.limit.vary.startswith("measure.") or peak is None
+        return Probe(
+            value,
+            fits=True,
+            peak_bytes=peak,
+            requests=asked,
+            whole=needs_more,
+            varies=_varies(trial),
+        )
+
+    def _rest(self, probe: Probe, wanted: Sequence[Assignment], done: list[Trial]) -> Probe:
+        for assignment in wanted[len(done) :]:
+            done.append(self._run(probe.value, assignment))
+            if not done[-1].outcome.completed:
+                return Probe(probe.value, fits=False, whole=True)
+        return replace(probe, whole=True)
+
+    def _run(self, value: int, assignment: Assignment) -> Trial:
+        self.limit.trials += 1
+        self.on_trial(self.limit, value, assignment.kind)
+        trial = self.server.run(assignment, assignment.experiment.measure.timeout_seconds)
+        if trial.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
+            raise NotMemory(f"{self.limit.vary}={value} {_ended(trial.outcome)}")
+        return trial
+
+    def _note(self, probe: Probe, done: Sequence[Trial]) -> None:
+        outcome = done[-1].outcome
+        line = {
+            "strategy": self.limit.strategy.name,
+            "value": probe.value,
+            "fits": probe.fits,
+            "whole_run": probe.whole,
+            "tensor_peak_bytes": probe.peak_bytes,
+            "phase": outcome.phase,
+            "reason": outcome.reason,
+            "out_of_memory": done[-1].facts.get("out_of_memory"),
+        }
+        with (self.folder / PROBES_FILE).open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def search(
+    limit: Limit,
+    most: int,
+    server: Server,
+    folder: Path,
+    machine: Mapping[str, Any],
+    on_trial: Callable[[Limit, int, str], None],
+) -> None:
+    """Find the largest value of a strategy, and keep the run with it."""
+    experiment = limit.strategy.cell.experiment
+    if not experiment.supported:
+        limit.problem = f"unsupported: {experiment.unsupported_reason}"
+        return
+    prober = _RealProber(limit, server, folder, on_trial)
+    start = fields(experiment)[limit.vary]
+    try:
+        limit.found = Search(prober, limit.strategy.cap_bytes, most).run(start)
+    except (NotMemory, BadInput) as problem:
+        limit.problem = f"stopped: {str(problem).splitlines()[0]}"
+        return
+    if limit.found.largest is None:
+        reason = prober.trials[1][-1].outcome.reason or ""
+        limit.problem = f"not even 1 fits: {reason.splitlines()[0]}"
+        return
+    limit.folder = folder / str(limit.strategy.number)
+    limit.record = _keep(prober, limit, machine)
+
+
+def fields(experiment: Experiment) -> dict[str, Any]:
+    """Everything that can be set, with the keys of mappings below their name."""
+    found: dict[str, Any] = {}
+    for name, value in selection.fields(experiment.spec).items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{key}": item for key, item in value.items()}
+        else:
+            found[name] = value
+    return found
+
+
+def _keep(prober: _RealProber, limit: Limit, machine: Mapping[str, Any]) -> Record:
+    """The run with the largest value, made of the trials that it was found by."""
+    assert limit.found is not None
+    assert limit.found.largest is not None
+    assert limit.folder is not None
+    value = limit.found.largest
+    run: Run = lifecycle.open_run(prober.cell(value), limit.folder, _tag(limit, value))
+    for trial in prober.trials[value]:
+        lifecycle.add_trial(run, trial)
+    return lifecycle.close_run(run, machine)
+
+
+def _tag(limit: Limit, value: int) -> dict[str, Any]:
+    """What a sweep's cell says of its sweep, of a fit."""
+    assert limit.folder
+    return {
+        "id": "-".join(limit.folder.parts[-3:-1]),
+        "cell": limit.strategy.number,
+        "swept": {**limit.strategy.swept, limit.vary: str(value)},
+        "launcher": "basic",
+        "in_rounds": False,
+    }
+
+
+def _growth(trial: Trial) -> float:
+    live = trial.steps.get("tensor_live_bytes", [])
+    return estimate.tensor_growth(live) if len(live) >= 2 else 0.0
+
+
+def _varies(trial: Trial) -> bool:
+    """Whether one steady step takes more than another, by more than a scalar here and there."""
+    peaks = trial.steps.get("tensor_peak_bytes", [])
+    return bool(peaks) and max(peaks) - min(peaks) > 0.005 * max(peaks)
+
+
+def _ended(outcome: Outcome) -> str:
+    where = f" in {outcome.phase}" if outcome.phase else ""
+    reason = (outcome.reason or "").splitlines()
+    return f"{outcome.status.replace('_', ' ')}{where}: {reason[0] if reason else ''}"
+
+
+def spelled(model: Model, vary: str) -> str:
+    """`12.4 MB + 0.83 MB per example`."""
+    name = vary.rpartition(".")[2]
+    unit = "example" if vary == "batch_size" else name.removesuffix("s")
+    linear = f" {_signed(model.linear)} per {unit}" if abs(model.linear) >= 1 else ""
+    square = f" {_signed(model.square)} per {unit} squared" if model.square else ""
+    return readable_bytes(model.constant) + (linear + square or f" whatever {name} is")
+
+
+def _signed(value: float) -> str:
+    return f"{'-' if value < 0 else '+'} {readable_bytes(abs(value))}"

@@ -1,0 +1,378 @@
+"""The largest value that fits: which value to try next, and when it is found.
+
+Core: standard library and NumPy. What fits is for real runs to say; a `probe` is passed in that
+makes one. The search spends few of them, and few that fail, because a failing one costs ten seconds
+of the allocator's patience:
+
+1. Up from where it starts, in steps too small to run out even if memory grew with the value's cube.
+2. After three values, or once the limit is near, straight to where the model says it is. The model
+   is what the trials asked their allocator for: each allocation's size, as it changed from value to
+   value, is continued, and TensorFlow's allocator is played with them (`bfc`). Where their number
+   changes too, what the allocator needed for each is continued instead; where memory varies from
+   step to step, since ops run concurrently, the peaks are.
+3. The value that fits and the next one, that fails, are both run. Where the model is wrong, the
+   search closes in on the limit in steps that double with each surprise, and then by a third of
+   what is left, from below: whatever the model says, it ends.
+
+A memory trial tells whether a value fits; the answer must also go through the timing trials of a
+whole run. Where memory varies from step to step, since TensorFlow runs ops concurrently, a value
+near the limit fits in one run and not in the next. Every probe near it is a whole run then, and the
+answer is the safe end of a range: it has completed several times.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.fit import bfc
+from runner.fit.bfc import Requests
+
+Floats = NDArray[np.float64]
+
+_FAR = 16
+"""No value is tried that is this many times as large as the largest that fits."""
+
+MOST = 2**31 - 1
+"""Of any field."""
+
+_PATIENCE = 3
+"""With a model that says what fits does not, or the other way round: so often in a row."""
+
+_MANY_TIMES = 3
+"""Where memory varies, the answer has completed as often as this."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a real run with that value told."""
+
+    value: int
+    fits: bool
+    peak_bytes: int | None = None
+    """Most tensor bytes live at once, where it fits; of memory that grows, after all steps."""
+    requests: Requests | None = None
+    whole: bool = False
+    """Whether the timing trials of a whole run were made, too."""
+    varies: bool = False
+    """Whether one step's peak is not the other's."""
+
+    @cached_property
+    def needs_bytes(self) -> int | None:
+        """The smallest cap under which it would have fitted, so far as that can be told."""
+        if self.requests is None or self.peak_bytes is None:
+            return self.peak_bytes
+        return max(self.peak_bytes, bfc.needs_bytes(self.requests))
+
+
+class Prober(Protocol):
+    def __call__(self, value: int, *, whole: bool) -> Probe:
+        """Run it: a memory trial, and the timing trials as well if `whole`, or if memory grows from
+        step to step, so that few steps don't tell of many. What ends in any way but completed or
+        out of memory is raised."""
+        ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """`largest` is None where nothing fits, and `fails` where `most` does: then there may be
+    more."""
+
+    largest: int | None
+    fails: int | None
+    varies: bool
+    """Whether values from `largest` to `fails` may do either: then `largest` has completed several
+    times, and `fails`, a few per cent more, has run out at least once. Else it is the next one."""
+    probes: tuple[Probe, ...]
+
+
+@dataclass
+class Search:
+    """`cap_bytes` is the device's; without one, as under a host limit, there is no model."""
+
+    probe: Prober
+    cap_bytes: int | None
+    most: int = MOST
+    probes: list[Probe] = field(default_factory=list)
+    _low: int | None = None
+    _high: int | None = None
+    _completed: Counter[int] = field(default_factory=Counter)
+    """How many whole runs with a value have."""
+    _varies: bool = False
+    """Every probe is a whole run then, and the answer an end of a range."""
+    _range_began: int = 0
+    """With that probe."""
+    _surprises: int = 0
+    """In a row: probes that did not end as the model said."""
+
+    def run(self, start: int) -> Found:
+        value: int | None = min(max(1, start), self.most)
+        while value is not None:
+            self._try(value, whole=self._varies)
+            value = self._next_of_range() if self._varies else self._next()
+        return Found(self._low, self._high, self._varies, tuple(self.probes))
+
+    def _try(self, value: int, *, whole: bool) -> bool:
+        expected = None if self._varies else self._forecast().fits(value)
+        probe = self.probe(value, whole=whole)
+        self.probes.append(probe)
+        self._surprises = self._surprises + 1 if expected == (not probe.fits) else 0
+        if probe.fits:
+            self._low = max(value, self._low or 0)
+            self._completed[value] += probe.whole
+        else:
+            self._high = value
+        return probe.fits
+
+    # Where a value fits or does not.
+
+    def _next(self) -> int | None:
+        """Between the largest value that fits and the smallest that fails; None when the answer is
+        found."""
+        if self._low is None:
+            assert self._high is not None
+            return max(1, self._high // 16) if self._high > 1 else None
+        most_left = self.most if self._high is None else self._high - 1
+        if self._low < most_left:
+            return self._between(self._low, most_left)
+        if self._completed[self._low] or self._try(self._low, whole=True):
+            return None
+        return self._begin_range(None)
+
+    def _between(self, low: int, most_left: int) -> int | None:
+        """Above `low`, at most `most_left`."""
+        a_third = min(most_left, low + -(-(most_left + 1 - low) // 3))
+        above = min(2 * low, most_left) if self._high is None else a_third
+        if self.cap_bytes is None:
+            return above
+        if self._high is not None and len(self._fitting) == 1 and low > 1:
+            return low // 2  # it fits, and two are enough for a model
+        forecast = self._forecast()
+        guess = forecast.largest(low, min(most_left, low * _FAR))
+        if guess is None or (guess > 2 * low and not forecast.is_settled):
+            careful = max(low + 1, self._cautious(low))
+            return min(careful, above if guess is None or self._high is not None else guess)
+        if any(probe.varies for probe in self.probes):
+            return self._begin_range(guess)
+        if self._high is not None and forecast.fits(self._high):  # it did not
+            if self._surprises > _PATIENCE:
+                return a_third
+            step = max(1, self._high // 100) << max(0, self._surprises - 1)
+            return max(a_third, self._high - step)
+        if guess == low:
+            return min(low + (1 << self._surprises), above)
+        return guess
+
+    def _cautious(self, low: int) -> int:
+        """Fits even if memory grows with the value's cube."""
+        peak = self._fitting[-1].peak_bytes
+        assert self.cap_bytes is not None
+        return 2 * low if not peak else int(low * (self.cap_bytes / peak) ** (1 / 3))
+
+    # Where memory varies.
+
+    def _begin_range(self, guess: int | None) -> int | None:
+        """What memory trials said does not count; what failed did fail."""
+        if not self._varies:
+            self._varies, self._range_began = True, len(self.probes)
+        self._low = max((value for value, times in self._completed.items() if times), default=None)
+        return self._next_of_range() if guess is None else guess
+
+    def _next_of_range(self) -> int | None:
+        """Down from what fails, up from what fits, in steps that double; then halves, down to a
+        step, and the answer several times."""
+        low, high = self._low, self._high
+        if low is None:
+            assert high is not None
+            return max(1, high - (_step(high) << self._in_a_row - 1)) if high > 1 else None
+        if high is None and low < self.most:
+            return min(self.most, low + (_step(low) << self._in_a_row - 1))
+        if high is not None and high - low > _step(low):
+            return (low + high) // 2
+        while self._completed[low] < _MANY_TIMES:
+            if not self._try(low, whole=True):
+                del self._completed[low]
+                return self._begin_range(None)
+        return None
+
+    @property
+    def _in_a_row(self) -> int:
+        """How many of the last probes of the range ended alike."""
+        alike = itertools.takewhile(
+            lambda probe: probe.fits == self.probes[-1].fits,
+            reversed(self.probes[self._range_began :]),
+        )
+        return min(8, max(1, sum(1 for _ in alike)))
+
+    @property
+    def _fitting(self) -> list[Probe]:
+        """What fits, smallest first; of a value that was probed often, the last."""
+        found = {probe.value: probe for probe in self.probes if probe.fits}
+        return [found[value] for value in sorted(found)]
+
+    def _forecast(self) -> Forecast:
+        return Forecast(self._fitting[-3:], self.cap_bytes or 0)
+
+
+def _step(value: int) -> int:
+    """As near as an end of a range is told."""
+    return max(1, value // 50)
+
+
+class Forecast:
+    """What larger values would need, from up to three that fit."""
+
+    def __init__(self, probes: Sequence[Probe], cap_bytes: int) -> None:
+        self._probes = [probe for probe in probes if probe.peak_bytes is not None]
+        self._cap_bytes = cap_bytes
+        self._sizes = self._aligned()
+        self._needs = None if self._sizes else self._needed()
+
+    @property
+    def is_settled(self) -> bool:
+        return len(self._probes) >= 3
+
+    def fits(self, value: int) -> bool | None:
+        """None where nothing can be said."""
+        if self._sizes is not None:
+            requests = self._probes[-1].requests
+            assert requests is not None
+            sizes = np.maximum(0, np.rint(self._sizes(value))).astype(np.int64).tolist()
+            return bfc.fits(requests, sizes, self._cap_bytes)
+        if self._needs is not None:
+            return float(self._needs(value)) <= self._cap_bytes
+        return None
+
+    def largest(self, low: int, most: int) -> int | None:
+        """The largest value from `low`, which fits, to `most` that would fit."""
+        if self._sizes is None and self._needs is None:
+            return None
+        high = low + 1
+        while high <= most and self.fits(high):
+            low, high = high, 2 * high
+        high = min(high, most + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.fits(middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _aligned(self) -> Continued | None:
+        """Each allocation's size as a function of the value, if the trials made the same ones.
+
+        An allocation is known by what asked for it and how often that had asked before. A few may
+        be more or fewer; they keep their size. Where memory varies, ops run in any order, and one
+        order's limit says little of the other's.
+        """
+        points: list[tuple[int, Floats]] = []
+        for probe in self._probes:
+            if probe.requests is None or probe.varies:
+                return None
+            newest = self._probes[-1].requests
+            assert newest is not None
+            sizes = _in_the_order_of(newest, probe.requests)
+            if sizes is not None:
+                points.append((probe.value, sizes))
+        return Continued(points, tolerance=0.0) if len(points) >= 2 else None
+
+    def _needed(self) -> Continued | None:
+        """What the allocator needed for each; or, where memory varies, their peaks, for what one
+        order of ops needs says little of the next."""
+        if len(self._probes) < 2:
+            return None
+        concurrent = any(probe.varies for probe in self._probes)
+        points = [
+            (probe.value, np.array(float(needs)))
+            for probe in self._probes
+            if (needs := probe.peak_bytes if concurrent else probe.needs_bytes) is not None
+        ]
+        return Continued(points, tolerance=0.02)
+
+
+def _in_the_order_of(newest: Requests, older: Requests) -> Floats | None:
+    """The sizes of `older`'s allocations, where each has its counterpart in `newest`."""
+    if abs(len(newest.bytes) - len(older.bytes)) > len(newest.bytes) // 50:
+        return None
+    known = dict(zip(_keys(older), older.bytes, strict=True))
+    found = [known.get(key) for key in _keys(newest)]
+    if found.count(None) > len(found) // 50:
+        return None
+    sizes = [old if old is not None else new for old, new in zip(found, newest.bytes, strict=True)]
+    return np.array(sizes, float)
+
+
+def _keys(requests: Requests) -> list[tuple[str, int]]:
+    seen: Counter[str] = Counter()
+    keys = []
+    for label in requests.labels:
+        keys.append((label, seen[label]))
+        seen[label] += 1
+    return keys
+
+
+class Continued:
+    """Numbers that were seen at two or three values, continued: in a straight line, and where the
+    first of three lies above the line by more than `tolerance` of it, in a parabola. Never in one
+    that bends down: who guesses too low spends a probe that fits, who guesses too high ten seconds.
+    """
+
+    def __init__(self, points: Sequence[tuple[int, Floats]], tolerance: float) -> None:
+        (at0, y0), (at1, y1), (at2, y2) = points[-3:] if len(points) > 2 else (points[0], *points)
+        self._at1, self._at2, self._last = at1, at2, y2
+        self._slope = (y2 - y1) / (at2 - at1)
+        self._curve = np.zeros_like(y2)
+        if at0 != at1:
+            line = y1 - self._slope * (at1 - at0)
+            off = y0 - line > np.maximum(1.0, tolerance * np.abs(y0))
+            before = (y1 - y0) / (at1 - at0)
+            self._curve = np.where(off, (self._slope - before) / (at2 - at0), 0.0)
+
+    def __call__(self, value: int) -> Floats:
+        past = value - self._at2
+        return self._last + self._slope * past + self._curve * past * (value - self._at1)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Peak bytes as `constant + linear * value + square * value ** 2`; the last is often 0."""
+
+    constant: float
+    linear: float
+    square: float
+
+    def __call__(self, value: float) -> float:
+        return self.constant + self.linear * value + self.square * value * value
+
+
+def model(probes: Sequence[Probe]) -> Model | None:
+    """What the probes' peaks say, for people: a line, unless a parabola is much nearer to them and
+    bends up. One that bends down is what varying memory looks like near the cap."""
+    peaks = {probe.value: probe.peak_bytes for probe in probes if probe.peak_bytes is not None}
+    if len(peaks) < 2:
+        return None
+    values = np.array(sorted(peaks), float)
+    bytes_ = np.array([peaks[int(value)] for value in values], float)
+    line, line_error = _fitted(values, bytes_, 1)
+    if len(peaks) == 2:
+        return line
+    parabola, error = _fitted(values, bytes_, 2)
+    bends = parabola.square > 0 and line_error > 0.02 and error < line_error / 4
+    return parabola if bends else line
+
+
+def _fitted(values: Floats, bytes_: Floats, degree: int) -> tuple[Model, float]:
+    """And how far off it is at worst, as a part of what it should be."""
+    scaled = np.vander(values / values[-1], degree + 1, increasing=True)
+    terms = np.linalg.lstsq(scaled, bytes_)[0]
+    error = float(np.max(np.abs(scaled @ terms - bytes_) / np.maximum(1.0, bytes_)))
+    found = [float(term / values[-1] ** power) for power, term in enumerate(terms)]
+    return Model(*[*found, 0.0][:3]), error

@@ -1,0 +1,616 @@
+"""Two cells side by side: the ratio of a metric, its interval, and a verdict. A view of records.
+
+Core: standard library and NumPy. A difference is `better` or `worse` where it is larger than what
+counts as the same and its interval leaves out no difference at all; `same` where its whole interval
+lies within what counts as the same; else `unclear`, and then it is worked out how many processes
+would settle it. What counts as the same:
+
+- Times: a ratio within the noise threshold, 5 % unless said otherwise, to either side. The ratio's
+  error comes from a hierarchical bootstrap: processes are drawn, then steps within each, and the
+  median of medians is taken. From 3 or 7 processes a bootstrap knows the spread but not the tails,
+  so the interval is Student's: ratio · exp(± t · error), on Welch's degrees of freedom.
+- Host memory: a difference of 1 MB, or of the threshold if that is more. It is not deterministic,
+  so it has an interval over processes as in `estimate`.
+- Tensor memory: 256 bytes or 0.5 %, whichever is more. It is read exactly and mostly repeats to
+  the byte, and then the interval is a point. Where memory trials of one cell differ, by
+  TensorFlow's own concurrency, it is treated as host memory is. Where there is but one trial and
+  its steps' peaks differ from each other, two cells that differ by no more are not told apart.
+- Counts: nothing but the same number.
+
+Rows are many, and chance gets its try in each: the intervals of the rows that have an error hold
+*together* with 95 % (Bonferroni: each at 1 - 0.05 / rows). That is stricter than Holm's or
+Benjamini and Hochberg's way, and lets the interval and the verdict be one statement.
+
+Times compare only where everything in `environment.comparable` is equal, but for what the two
+cells are meant to differ in. Tensor memory, counts and host memory compare across machines and
+versions; host memory does not across allocators.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from runner.errors import BadInput
+from runner.judging import estimate
+from runner.judging.selection import Pair, differing, short, word
+from runner.metrics import METRICS, Metric, readable
+from runner.records import Record, Status
+
+THRESHOLD = 0.05
+DEFAULT_METRICS = (
+    "tensor_peak_bytes",
+    "tensor_growth_bytes_per_step",
+    "host_peak_bytes",
+    "step_seconds",
+)
+HEADLINES = ("tensor_peak_bytes", "step_seconds")
+OUTCOME = "outcome"
+"""The row of two cells of which at least one did not complete names this instead of a metric."""
+
+_RESAMPLES = 2000
+_MOST_PROCESSES = 200
+_FEWEST = 3  # one process says nothing of its spread, and two hardly more
+_POWER = 0.8416  # this many standard errors to one side of the truth lie 80 % of estimates
+
+
+class Verdict(StrEnum):
+    BETTER = "better"
+    WORSE = "worse"
+    SAME = "same"
+    UNCLEAR = "unclear"
+    NOT_COMPARABLE = "not comparable"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of a pair."""
+
+    pair: Pair
+    metric: str
+    baseline: float | None
+    candidate: float | None
+    verdict: Verdict
+    ratio: float | None = None
+    """Candidate over baseline; None where the baseline is 0 and the candidate is not."""
+    interval: tuple[float, float] | None = None
+    same_within: str = ""
+    more_processes: int | None = None
+    """What each of the two cells would need on top, where the verdict is `unclear`."""
+    reason: str = ""
+
+    @property
+    def explanation(self) -> str:
+        """The verdict as a person reads it."""
+        return f"{self.verdict}: {self.reason}" if self.reason else str(self.verdict)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    rows: tuple[Row, ...]
+    tested: int
+    """Rows with an error, among which the 5 % are shared out."""
+
+    @property
+    def found_worse(self) -> bool:
+        return any(row.verdict is Verdict.WORSE for row in self.rows)
+
+
+# Judging.
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One cell's evidence on a metric, on the scale of the effect."""
+
+    center: float
+    error: float | None
+    """None where one process can't tell."""
+    processes: int
+
+
+@dataclass(frozen=True)
+class _Effect:
+    """Candidate minus baseline, on a scale where `bound` to either side of 0 is the same."""
+
+    baseline: _Side
+    candidate: _Side
+    bound: float
+    to_ratio: Callable[[float], float] | None
+    """None where the baseline is 0 or less, so that nothing is a ratio to it."""
+    same_within: str
+    unsteady: float = 0.0
+    """What is known to vary although no error could be had of it."""
+
+    @property
+    def value(self) -> float:
+        return self.candidate.center - self.baseline.center
+
+    @property
+    def exact(self) -> bool:
+        return self.baseline.error == 0 and self.candidate.error == 0
+
+    def error(self, more: int = 0) -> tuple[float, float]:
+        """Standard error and its degrees of freedom (Welch's), as they would be with `more`
+        processes of either cell."""
+        variance = uncertainty = 0.0
+        for side in (self.baseline, self.candidate):
+            count = side.processes + more
+            if side.error is None or count < 2:
+                return math.inf, 1.0
+            share = side.error**2 * side.processes / count
+            variance += share
+            uncertainty += share**2 / (count - 1)
+        return math.sqrt(variance), variance**2 / uncertainty if uncertainty else 1.0
+
+    def half_width(self, confidence: float) -> float:
+        if self.exact:
+            return 0.0
+        error, degrees = self.error()
+        return estimate.student(degrees, confidence) * error
+
+    def settled_by(self, more: int, confidence: float) -> bool:
+        """Whether `more` processes of either cell would make the verdict clear, four times in
+        five, if value and errors are what they seem now."""
+        error, degrees = self.error(more)
+        half = (estimate.student(degrees, confidence) + _POWER) * error
+        beyond = abs(self.value) - self.bound
+        if beyond > 0:
+            return half <= abs(self.value) and _POWER * error <= beyond
+        return half <= -beyond
+
+
+def compare(
+    pairs: Sequence[Pair],
+    metrics: Sequence[str] | None = None,
+    threshold: float = THRESHOLD,
+) -> Comparison:
+    """A row for every metric of every pair. `metrics`: the four that decide, unless named."""
+    found: list[tuple[Row, _Effect | None]] = []
+    for pair in pairs:
+        known = list(_rows(pair, metrics or DEFAULT_METRICS, threshold))
+        if not (pair.baseline.outcome.completed and pair.candidate.outcome.completed):
+            measured = [each for each in known if each[1] is not None]
+            known = [(_outcome_row(pair), None), *measured]
+        found += known
+    if not found:
+        names = ", ".join(metrics or DEFAULT_METRICS)
+        raise BadInput(f"--metric {names}: applies to none of the cells.", "Name another metric.")
+    tested = sum(1 for _, effect in found if effect and not effect.exact)
+    confidence = 1 - 0.05 / max(1, tested)
+    rows = [row if effect is None else _judged(row, effect, confidence) for row, effect in found]
+    return Comparison(tuple(rows), tested)
+
+
+def _rows(
+    pair: Pair, metrics: Sequence[str], threshold: float
+) -> Iterable[tuple[Row, _Effect | None]]:
+    """Each metric that applies to one of the two: its row, and the effect if it can be judged."""
+    for name in metrics:
+        sides = (pair.baseline, pair.candidate)
+        if all(name not in record.metrics for record in sides):
+            continue
+        metric = METRICS[name]
+        a, b = (record.metrics.get(name) for record in sides)
+        row = Row(pair, name, a, b, Verdict.NOT_COMPARABLE)
+        if a is None or b is None:
+            yield dataclasses.replace(row, reason=_unknown(pair, name)), None
+        elif reason := _incomparable(pair, metric):
+            ratio = None if metric.is_time else _ratio(a, b)
+            yield dataclasses.replace(row, ratio=ratio, reason=reason), None
+        else:
+            effect = _time_effect if metric.is_time else _amount_effect
+            yield dataclasses.replace(row, ratio=_ratio(a, b)), effect(metric, *sides, threshold)
+
+
+def _ratio(baseline: float, candidate: float) -> float | None:
+    if baseline == candidate:
+        return 1.0
+    return candidate / baseline if baseline else None
+
+
+def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
+    half = effect.half_width(confidence)
+    low, high = effect.value - half, effect.value + half
+    interval, more, reason = None, None, ""
+    if row.ratio is not None and half == 0:
+        interval = (row.ratio, row.ratio)
+    elif row.ratio is not None and math.isfinite(half) and effect.to_ratio:
+        ends = (effect.to_ratio(low), row.ratio, effect.to_ratio(high))
+        interval = (min(ends), max(ends))
+    if effect.bound < abs(effect.value) <= effect.unsteady:
+        verdict = Verdict.UNCLEAR
+        more = _FEWEST - 1
+        reason = f"its steps differ by as much; {more} more memory processes would settle it"
+        interval = None
+    elif abs(effect.value) > effect.bound and (low > 0 or high < 0):
+        is_better = (high < 0) == METRICS[row.metric].smaller_is_better
+        verdict = Verdict.BETTER if is_better else Verdict.WORSE
+    elif -effect.bound <= low and high <= effect.bound:
+        verdict = Verdict.SAME
+    else:
+        verdict = Verdict.UNCLEAR
+        more = _more_processes(effect, confidence)
+        reason = f"{more} more processes would settle it"
+        if more is None:
+            reason = f"not even {_MOST_PROCESSES} more processes would settle it"
+    return dataclasses.replace(
+        row,
+        verdict=verdict,
+        interval=interval,
+        same_within=effect.same_within,
+        more_processes=more,
+        reason=reason,
+    )
+
+
+def _more_processes(effect: _Effect, confidence: float) -> int | None:
+    if effect.baseline.error is None or effect.candidate.error is None:
+        return max(1, _FEWEST - min(effect.baseline.processes, effect.candidate.processes))
+    return next(
+        (more for more in range(1, _MOST_PROCESSES + 1) if effect.settled_by(more, confidence)),
+        None,
+    )
+
+
+def _time_effect(metric: Metric, baseline: Record, candidate: Record, threshold: float) -> _Effect:
+    """On the logarithm of the ratio."""
+    a, b = _time_side(metric, baseline), _time_side(metric, candidate)
+    return _Effect(a, b, math.log1p(threshold), math.exp, f"{threshold * 100:.3g} %")
+
+
+def _amount_effect(
+    metric: Metric, baseline: Record, candidate: Record, threshold: float
+) -> _Effect:
+    """On the difference in bytes, or in number: ratios know nothing to say of zeros."""
+    a, b = _amount_side(metric, baseline), _amount_side(metric, candidate)
+    absolute, relative = _tolerance(metric, threshold)
+    bound = max(absolute, relative * abs(a.center))
+    parts = [readable(metric.name, absolute)] if absolute else []
+    parts += [f"{relative * 100:.3g} %"] if relative else []
+
+    def to_ratio(difference: float) -> float:
+        return max(0.0, 1 + difference / a.center)
+
+    unsteady = _unsteady(metric, baseline) + _unsteady(metric, candidate)
+    shown = " or ".join(parts) or "0"
+    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, shown, unsteady)
+
+
+def _tolerance(metric: Metric, threshold: float) -> tuple[float, float]:
+    """What counts as the same: an absolute amount, and a share of the baseline."""
+    if not metric.is_memory:
+        return 0.0, 0.0
+    per_step = metric.unit == "bytes/step"
+    if metric.source == "timing":
+        return (4e3 if per_step else 1e6), threshold
+    if metric.name == "allocator_peak_bytes":
+        return 64e3, threshold  # its rounding depends on where a chunk came to lie
+    return (0.0 if per_step else 256.0), 0.005
+
+
+def _time_side(metric: Metric, record: Record) -> _Side:
+    series = _steps(metric, record)
+    center = math.log(record.metrics[metric.name] or math.nan)
+    if len(series) < 2:
+        return _Side(center, None, len(series))
+    return _Side(center, bootstrap_error(series), len(series))
+
+
+def _steps(metric: Metric, record: Record) -> list[list[float]]:
+    """A process each: its steps, or the one value that it has."""
+    if metric.name in ("step_seconds", "examples_per_second"):
+        trials = [trial for trial in record.trials if trial.outcome.completed]
+        series = [estimate.steady_seconds(trial) for trial in trials if trial.kind == "timing"]
+    else:
+        values = estimate.samples(record.trials, metric.name, record.spec)
+        series = [[value] for value in values]
+    positive = [[seconds for seconds in process if seconds > 0] for process in series]
+    return [process for process in positive if process]
+
+
+def bootstrap_error(processes: Sequence[Sequence[float]], seed: int = 0) -> float:
+    """Standard error of the logarithm of the median over processes of each one's median.
+
+    Processes are drawn with replacement, then steps within each drawn one. The median of m steps
+    drawn from m is the one at a rank that follows the Beta distribution, so it is drawn as such
+    (exact for odd m): a process costs one random number, however many steps it has.
+    """
+    import numpy as np
+
+    random = np.random.default_rng(seed)
+    lengths = np.array([len(process) for process in processes])
+    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
+    ordered = np.log(np.concatenate([np.sort(process) for process in processes]))
+    drawn = random.integers(len(processes), size=(_RESAMPLES, len(processes)))
+    steps = lengths[drawn]
+    ranks = np.floor(random.beta((steps + 1) / 2, (steps + 1) / 2) * steps).astype(int)
+    medians = np.median(ordered[starts[drawn] + np.minimum(ranks, steps - 1)], axis=1)
+    return float(medians.std())
+
+
+def _amount_side(metric: Metric, record: Record) -> _Side:
+    values = estimate.samples(record.trials, metric.name, record.spec)
+    if not values:  # a record without its samples still has its figures
+        values = [record.metrics[metric.name] or 0.0]
+    center = statistics.median(values)
+    if len(values) >= 2:
+        return _Side(center, estimate.standard_error(values), len(values))
+    return _Side(center, None if metric.source == "timing" else 0.0, 1)
+
+
+def _unsteady(metric: Metric, record: Record) -> float:
+    """By how much the peaks of the only memory trial's steps differ: ops that TensorFlow runs
+    concurrently come in another order each time, and a second process would differ as well."""
+    trials = [one for one in record.trials if one.kind == "memory" and one.outcome.completed]
+    if metric.name not in ("tensor_peak_bytes", "tensor_step_peak_bytes") or len(trials) != 1:
+        return 0.0
+    peaks = trials[0].steps.get("tensor_peak_bytes") or [0.0]
+    return max(peaks) - min(peaks)
+
+
+# What can't be judged.
+
+
+def _outcome_row(pair: Pair) -> Row:
+    """Whether a cell completes is the first thing to compare."""
+    a, b = pair.baseline.outcome, pair.candidate.outcome
+    no_evidence = (Status.UNSUPPORTED, Status.INTERRUPTED)
+    verdict = Verdict.NOT_COMPARABLE
+    if a.status not in no_evidence and b.status not in no_evidence:
+        if a.completed:
+            verdict = Verdict.WORSE
+        elif b.completed:
+            verdict = Verdict.BETTER
+    reasons = [
+        f"{name}: {ended(record)}" for name, record in _named(pair) if not record.outcome.completed
+    ]
+    return Row(pair, OUTCOME, None, None, verdict, reason="; ".join(reasons))
+
+
+def _named(pair: Pair) -> tuple[tuple[str, Record], tuple[str, Record]]:
+    return (pair.baseline_name, pair.baseline), (pair.candidate_name, pair.candidate)
+
+
+def ended(record: Record) -> str:
+    """How a cell that did not complete came to its end, in a few words."""
+    outcome = record.outcome
+    where = f" in {outcome.phase}" if outcome.phase else ""
+    return f"{outcome.status.replace('_', ' ')}{where}"
+
+
+def _unknown(pair: Pair, name: str) -> str:
+    reasons = []
+    for who, record in _named(pair):
+        if name not in record.metrics:
+            reasons.append(f"{who}: does not apply")
+        elif record.metrics[name] is None:
+            reasons.append(f"{who}: {record.unavailable.get(name, 'unknown')}")
+    if len(reasons) == 2 and reasons[0].partition(": ")[2] == reasons[1].partition(": ")[2]:
+        return f"either: {reasons[0].partition(': ')[2]}"
+    return "; ".join(reasons)
+
+
+def _incomparable(pair: Pair, metric: Metric) -> str:
+    """Which parts of the fingerprint forbid this comparison."""
+    if metric.source != "timing" or pair.baseline.fingerprint == pair.candidate.fingerprint:
+        return ""
+    a, b = (record.environment.get("comparable", {}) for record in (pair.baseline, pair.candidate))
+    parts = [part for part in dict.fromkeys((*a, *b)) if a.get(part) != b.get(part)]
+    if metric.is_memory:
+        parts = [part for part in parts if part == "allocator"]
+    elif not parts:
+        return "their fingerprints differ, and the records don't say in what"
+    meant = {name.rpartition(".")[2] for name in differing(pair.baseline, pair.candidate)}
+    return "; ".join(
+        f"{part} differs, {_short(a.get(part))} against {_short(b.get(part))}"
+        for part in parts
+        if part not in meant
+    )
+
+
+def _short(value: Any) -> str:
+    text = word(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+# What the one holds at its peak that the other does not.
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tensors of one op, shape and dtype, live at the peak of either cell."""
+
+    op: str
+    shape: str
+    dtype: str
+    baseline_count: int
+    baseline_bytes: int
+    candidate_count: int
+    candidate_bytes: int
+    scope: str
+    """The layer or scope that makes most of the difference; empty where TensorFlow tells none."""
+
+    @property
+    def difference(self) -> int:
+        return self.candidate_bytes - self.baseline_bytes
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """Both peaks, group by group, the largest difference first. Groups sum to the totals."""
+
+    baseline_bytes: int
+    candidate_bytes: int
+    groups: tuple[Held, ...]
+
+    @property
+    def apart(self) -> tuple[Held, ...]:
+        return tuple(
+            group
+            for group in self.groups
+            if group.difference or group.baseline_count != group.candidate_count
+        )
+
+
+def peaks(pair: Pair) -> Peaks | str:
+    """What makes the difference between the peaks of a pair; or why that is not known."""
+    for name, record in _named(pair):
+        if record.allocations is None:
+            reason = record.unavailable.get(
+                "tensor_peak_bytes", "its allocations were not recorded"
+            )
+            return f"{name}: {reason}"
+    sums: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    scopes: dict[tuple[str, str, str], Counter[str]] = {}
+    for which, (_, record) in enumerate(_named(pair)):
+        assert record.allocations is not None
+        for group in record.allocations["groups"]:
+            shape = group["shape"]
+            spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
+            key = (group["op"], spelled, group["dtype"])
+            found = sums.setdefault(key, [(0, 0), (0, 0)])
+            count, size = found[which]
+            found[which] = count + group["count"], size + group["bytes"]
+            differences = scopes.setdefault(key, Counter())
+            for scope in group.get("scopes", ()):
+                differences[scope["scope"]] += scope["bytes"] if which else -scope["bytes"]
+    groups = [
+        Held(*key, *baseline, *candidate, _widest(scopes[key]))
+        for key, (baseline, candidate) in sums.items()
+    ]
+    groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
+    return Peaks(
+        sum(group.baseline_bytes for group in groups),
+        sum(group.candidate_bytes for group in groups),
+        tuple(groups),
+    )
+
+
+def _widest(differences: Mapping[str, int]) -> str:
+    apart = {scope: abs(size) for scope, size in differences.items() if scope and size}
+    return max(sorted(apart), key=apart.__getitem__, default="")
+
+
+# In words.
+
+
+def sentence(comparison: Comparison) -> str:
+    """What a person should take away: the pair that memory, or else time, tells apart furthest."""
+    by_pair: dict[int, list[Row]] = {}
+    for row in comparison.rows:
+        by_pair.setdefault(id(row.pair), []).append(row)
+    whole = [rows for rows in by_pair.values() if rows[0].metric != OUTCOME]
+    rows = max(reversed(whole or list(by_pair.values())), key=_decisiveness)
+    pair = rows[0].pair
+    memory, time = _headline(rows, _is_memory), _headline(rows, _is_time)
+    clauses = [_memory_clause(memory)] if memory else []
+    if rows[0].metric == OUTCOME:
+        clauses = [rows[0].reason + _place(pair)]
+    elif time:
+        clauses.append(_time_clause(time, alone=not clauses))
+    elif not memory:
+        clauses.append(_any_clause(rows[0]))
+    missing = len(by_pair) - len(whole)
+    if whole and missing:
+        clauses.append(f"in {missing} of {len(by_pair)} pairs a cell did not complete")
+    return "; ".join(clauses)
+
+
+def _headline(rows: Sequence[Row], kind: Callable[[Row], bool]) -> Row | None:
+    """Of the rows of a kind, the one that speaks for it: peak memory, the steady step."""
+    ours = [row for row in rows if kind(row)]
+    return next((row for row in ours if row.metric in HEADLINES), ours[0] if ours else None)
+
+
+def _is_memory(row: Row) -> bool:
+    return row.metric != OUTCOME and METRICS[row.metric].is_memory
+
+
+def _is_time(row: Row) -> bool:
+    return row.metric != OUTCOME and METRICS[row.metric].is_time
+
+
+def _decisiveness(rows: Sequence[Row]) -> tuple[float, float]:
+    """How far apart memory is found to be, then how far time; of cells that did not complete,
+    whether one of the two got further."""
+    if rows[0].metric == OUTCOME:
+        return float(rows[0].verdict is not Verdict.NOT_COMPARABLE), 0.0
+
+    def apart(row: Row | None) -> float:
+        if row is None or row.verdict not in (Verdict.BETTER, Verdict.WORSE):
+            return 0.0
+        return abs(math.log(row.ratio)) if row.ratio and row.ratio > 0 else math.inf
+
+    return apart(_headline(rows, _is_memory)), apart(_headline(rows, _is_time))
+
+
+_NOUN = {
+    "tensor_peak_bytes": "peak memory",
+    "host_peak_bytes": "peak host memory",
+    "tensor_step_peak_bytes": "memory in a step",
+    "step_seconds": "time",
+}
+
+
+def _noun(row: Row) -> str:
+    return _NOUN.get(row.metric, METRICS[row.metric].label)
+
+
+def _place(pair: Pair) -> str:
+    """Where in the grid the pair stands: ` at while_loop, batch 512`, or nothing."""
+    words = [
+        value if name in ("scenario", "execution", "device") else f"{short(name)} {value}"
+        for name, value in pair.held.items()
+    ]
+    return f" at {', '.join(words)}" if words else ""
+
+
+def _memory_clause(row: Row) -> str:
+    if row.metric not in _NOUN or not row.ratio:
+        return _any_clause(row)
+    one, other = row.pair.candidate_name, row.pair.baseline_name
+    if row.verdict is Verdict.SAME:
+        return f"{one} needs as much {_noun(row)} as {other}{_place(row.pair)}"
+    if row.verdict in (Verdict.BETTER, Verdict.WORSE):
+        return f"{one} needs {_amount(row.ratio)} {_noun(row)} than {other}{_place(row.pair)}"
+    return _any_clause(row)
+
+
+def _time_clause(row: Row, alone: bool) -> str:
+    """Of the pair that the clause before has named, unless it stands alone."""
+    if row.metric != "step_seconds":
+        return _any_clause(row) if alone else f"{_noun(row)} is {row.explanation}"
+    if row.verdict is Verdict.SAME:
+        clause = f"time is the same within {row.same_within}"
+    elif row.ratio and row.verdict in (Verdict.BETTER, Verdict.WORSE):
+        clause = f"a step takes {_amount(row.ratio)} time"
+    else:
+        clause = f"time is {row.explanation}"
+    pair = row.pair
+    named = f"{pair.candidate_name} against {pair.baseline_name}{_place(pair)}: "
+    return named + clause if alone else clause
+
+
+def _any_clause(row: Row) -> str:
+    one, other = (readable(row.metric, value) for value in (row.candidate, row.baseline))
+    pair = row.pair
+    return (
+        f"{_noun(row)}{_place(pair)} of {pair.candidate_name} is {one}, of {pair.baseline_name} "
+        f"{other}: {row.explanation}"
+    )
+
+
+def _amount(ratio: float) -> str:
+    """`3.1 times less`, or `12 % more`."""
+    less = ratio < 1
+    times = 1 / ratio if less else ratio
+    if times >= 1.95:
+        return f"{times:,.1f} times {'less' if less else 'more'}"
+    return f"{abs(ratio - 1) * 100:.2g} % {'less' if less else 'more'}"

@@ -1,0 +1,195 @@
+"""Running a plan: all cells' trials in rounds, so that a slow minute hits all cells alike.
+
+A round takes each cell's next trial, in shuffled order; a run is a plan of one. Between trials the
+parent writes, draws and publishes; during one it sleeps. What is finished is on the disk at once,
+so `resume` opens the same folders again and runs only what is missing. Nothing of a finished cell
+stays in memory but its outcome: a thousand cells weigh no more than ten.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from runner.composing.composition import Plan, Planned
+from runner.errors import BadInput, Interrupted
+from runner.isolation.server import Server
+from runner.records import Outcome, Status
+from runner.running import lifecycle
+from runner.running.interruption import uncut
+from runner.running.lifecycle import Run
+from runner.trial.worker import Assignment
+
+PLAN_FILE = "plan.json"
+
+
+class Observer(Protocol):
+    """Who looks on: the console. Called between trials only, but for `phase` in memory trials."""
+
+    def begins(self, runs: Sequence[Run]) -> None: ...
+
+    def trial(self, run: Run, assignment: Assignment) -> None: ...
+
+    def phase(self, name: str) -> None: ...
+
+    def ended(self, run: Run, assignment: Assignment, seconds: float) -> None: ...
+
+
+class Publisher(Protocol):
+    """Who shows records: the tracking store, or nobody."""
+
+    def wait_ready(self) -> None: ...
+
+    def publish(self, folder: Path) -> None: ...
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a plan; the rest is in its folder."""
+
+    folder: Path
+    outcomes: tuple[Outcome, ...]
+    """One a cell, in the plan's order."""
+    interrupted: Interrupted | None = None
+
+    @property
+    def exit_code(self) -> int:
+        if self.interrupted:
+            return self.interrupted.exit_code
+        return 0 if all(outcome.completed for outcome in self.outcomes) else 1
+
+
+@contextmanager
+def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
+    """The runs of a plan in their folders, those of a resumed sweep as far as they had come; nobody
+    else can open, or clean away, the same meanwhile."""
+    with lifecycle.held(folder) as ours:
+        if not ours:
+            raise BadInput(
+                f"resume={lifecycle.relative(folder)}: that sweep is still running.",
+                "Wait until it ends, or end it first.",
+            )
+        if not plan.is_sweep:
+            yield [lifecycle.open_run(plan.cells[0], folder)]
+            return
+        _remember(plan, folder)
+        yield [open_cell(cell, folder, plan.swept, plan.launcher) for cell in plan.cells]
+
+
+def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: str | None) -> Run:
+    """A sweep's cell in its folder. Its record says of the sweep: which, what was varied, and
+    whether its trials took turns with those of the other cells."""
+    words = dict(word.lstrip("+").partition("=")[::2] for word in planned.overrides)
+    tag = {
+        "id": sweep_id(folder),
+        "cell": planned.number,
+        "swept": {key: words.get(key) for key in swept},
+        "launcher": launcher or "basic",
+        "in_rounds": launcher is None,
+    }
+    return lifecycle.open_run(planned, folder / str(planned.number), tag)
+
+
+def sweep_id(folder: Path) -> str:
+    return "-".join(folder.parts[-2:])
+
+
+def _remember(plan: Plan, folder: Path) -> None:
+    """Note the grid in the sweep's folder, or refuse to resume a different one."""
+    path = folder / PLAN_FILE
+    cells = [planned.experiment.cell for planned in plan.cells]
+    if path.exists():
+        if json.loads(path.read_text())["cells"] != cells:
+            raise BadInput(
+                f"resume={lifecycle.relative(folder)}: that sweep was started with another grid.",
+                "Repeat the words it was started with (its plan.json has them), or start anew.",
+            )
+        return
+    words = [list(planned.overrides) for planned in plan.cells]
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
+    scratch.replace(path)
+
+
+def run_all(
+    runs: Sequence[Run],
+    folder: Path,
+    server: Server,
+    machine: Mapping[str, Any],
+    observer: Observer,
+    publisher: Publisher,
+    seed: int,
+) -> Result:
+    """Run what is missing, in rounds, and close each run as its evidence is complete."""
+    interrupted: Interrupted | None = None
+    try:
+        observer.begins(runs)
+        for run in runs:
+            if run.next is None:  # resumed, or unsupported
+                _finish(run, machine, publisher)
+        for run in _rounds(runs, random.Random(seed)):
+            assignment = run.next
+            assert assignment is not None
+            if assignment.kind == "timing":
+                publisher.wait_ready()  # its preparation must not run beside a timing trial
+            with _timed(observer, run, assignment):
+                trial = server.run(
+                    assignment,
+                    run.experiment.measure.timeout_seconds,
+                    observer.phase if assignment.kind == "memory" else _ignore,
+                    lifecycle.log_file(run.folder),
+                )
+                with uncut():
+                    lifecycle.add_trial(run, trial)
+                if run.next is None:
+                    _finish(run, machine, publisher)
+        publisher.wait_ready()
+    except Interrupted as stop:
+        interrupted = stop
+        for run in runs:
+            if not run.closed:
+                lifecycle.abandon(run, Status.INTERRUPTED, str(stop))
+                lifecycle.close_run(run, machine)
+    return Result(folder, tuple(run.outcome for run in runs), interrupted)
+
+
+def _finish(run: Run, machine: Mapping[str, Any], publisher: Publisher) -> None:
+    """A record that is there already is kept as it is; the store may lack it all the same."""
+    with uncut():
+        if not run.closed:
+            close(run, machine)
+    publisher.publish(run.folder)
+
+
+def close(run: Run, machine: Mapping[str, Any]) -> None:
+    """The record of a run whose trials are over, and the files for other tools beside it."""
+    from runner import report  # only what is measured has views
+
+    lifecycle.close_run(run, machine)
+    with suppress(OSError):  # the record is safe; `report` makes these again
+        report.views(run.folder)
+
+
+def _rounds(runs: Sequence[Run], shuffler: random.Random) -> Iterator[Run]:
+    """Every run that still lacks evidence, once a round."""
+    while missing := [run for run in runs if run.next is not None]:
+        shuffler.shuffle(missing)
+        yield from missing
+
+
+@contextmanager
+def _timed(observer: Observer, run: Run, assignment: Assignment) -> Iterator[None]:
+    observer.trial(run, assignment)
+    started = time.monotonic()
+    yield
+    observer.ended(run, assignment, time.monotonic() - started)
+
+
+def _ignore(_: str) -> None:
+    """A timing trial is not drawn while it runs."""

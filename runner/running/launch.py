@@ -1,0 +1,96 @@
+"""A plan under a launcher that distributes: each cell runs its own trials, in a job of its own.
+
+The plan has been checked here before the launcher is asked for anything. A job finds its place in
+the sweep's folder, which it must be able to reach, and leaves there what any run leaves; what came
+of the sweep is read from that folder, whatever the launcher says. Trials of different cells don't
+take turns then, and may disturb each other: the record says so (`in_rounds`).
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig
+
+from runner.composing import composition
+from runner.composing.composition import Plan
+from runner.errors import Interrupted
+from runner.isolation.server import Server
+from runner.records import Status
+from runner.running import engine, environment, lifecycle
+from runner.running.engine import Publisher, Result
+
+
+def run_all(
+    plan: Plan,
+    words: Sequence[str],
+    folder: Path,
+    machine: Mapping[str, Any],
+    publisher: Publisher,
+) -> Result:
+    """Hand every cell to the launcher, wait until all have ended, and see what they left."""
+    status, reason, interrupted = Status.KILLED, "its job ended without a record", None
+    try:
+        composition.launch(words, folder, run_cell)
+    except Interrupted as stop:
+        interrupted = stop
+        status, reason = Status.INTERRUPTED, str(stop)
+        _end_children()
+    except Exception as error:  # whatever a launcher raises, the cells' records are what counts
+        first_line = f"{type(error).__name__}: {error}".splitlines()[0]
+        reason += f" ({first_line[:300]})"
+    runs = [engine.open_cell(cell, folder, plan.swept, plan.launcher) for cell in plan.cells]
+    for run in runs:
+        if not run.closed:  # a job that still goes on puts its own record in this one's place
+            lifecycle.abandon(run, status, reason)
+            lifecycle.close_run(run, machine)
+        if not interrupted:
+            publisher.publish(run.folder)
+    if not interrupted:
+        publisher.wait_ready()
+    return Result(folder, tuple(run.outcome for run in runs), interrupted)
+
+
+def run_cell(config: DictConfig) -> None:
+    """In a job: what is missing of one cell. One that was sent twice waits for the first."""
+    # loky, which is joblib's, names itself the way to start processes; the server's can't know it.
+    multiprocessing.set_start_method("forkserver", force=True)
+    planned = composition.planned(config)
+    folder = Path(HydraConfig.get().sweep.dir)
+    launcher = HydraConfig.get().runtime.choices.get("hydra/launcher")
+    swept = json.loads((folder / engine.PLAN_FILE).read_text())["swept"]
+    cell = folder / str(planned.number)
+    with lifecycle.held(cell, wait=True):
+        log = lifecycle.log_file(cell)
+        run = engine.open_cell(planned, folder, swept, str(launcher))
+        server = Server(log)  # stays warm for a second cell in the same process, and ends with it
+        while (assignment := run.next) is not None:
+            timeout = run.experiment.measure.timeout_seconds
+            lifecycle.add_trial(run, server.run(assignment, timeout))
+        if not run.closed:
+            engine.close(run, environment.describe())
+
+
+def _end_children() -> None:
+    """Jobs that run as processes of ours end with us; those of a cluster are its own to end."""
+    for pid in reversed(list(_descendants(os.getpid()))):
+        with suppress(ProcessLookupError, FileNotFoundError):
+            # Python's trackers of shared resources tidy up, and then end by themselves.
+            if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+                os.kill(pid, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, children.read_text().split()):
+                yield child
+                yield from _descendants(child)

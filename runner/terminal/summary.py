@@ -1,0 +1,250 @@
+"""What came of a plan, on stdout: a run in five seconds of reading, a sweep as one table.
+
+Piped, it holds no control codes. A sweep's table has its best cells first: the smallest tensor
+peak, and of equal ones the fastest; what did not complete comes last, with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner import records
+from runner.composing.composition import Plan
+from runner.export import frames
+from runner.judging import selection
+from runner.metrics import METRICS, readable
+from runner.records import RECORD_FILE, Outcome, Record
+from runner.running.engine import Result
+from runner.running.lifecycle import LOG_FILE, relative
+from runner.terminal.console import readable_duration, styled
+from runner.tracking import LOCAL_UI, Links
+
+MOST_ROWS = 40
+"""Of cells that completed; beyond that the table is a file to open."""
+
+_COLUMNS = (
+    "tensor_peak_bytes",
+    "tensor_growth_bytes_per_step",
+    "host_peak_bytes",
+    "step_seconds",
+    "first_call_seconds",
+)
+_BEST = ("tensor_peak_bytes", "step_seconds")
+
+
+# A run.
+
+
+def of_run(folder: Path, seconds: float, page: str | None) -> str:
+    """What ran, peak, growth, step time, first call against steady, and where it is."""
+    out = sys.stdout
+    record = records.read(folder)
+    spec = record.spec
+    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+    device = record.environment.get("device")
+    lines = ["", styled(f"{title} · {device}" if device else title, "1", out)]
+    parameters = [f"{key}={selection.word(value)}" for key, value in spec["parameters"].items()]
+    lines.append(f"  {', '.join(parameters)}")
+    lines.append(f"  {_evidence(record)}, {readable_duration(seconds)}")
+    lines.append("")
+    if record.outcome.completed:
+        lines += _figures(record)
+    else:
+        lines.append(f"  {styled(_ended(record.outcome), '31', out)}")
+    lines += ["", f"  record   {relative(folder / RECORD_FILE)}"]
+    if not record.outcome.completed:
+        lines.append(f"  log      {relative(folder / LOG_FILE)}")
+    if page:
+        lines += [f"  MLflow   {page}", *_served(page)]
+    return "\n".join(lines)
+
+
+def _ended(outcome: Outcome) -> str:
+    where = f" in {outcome.phase}" if outcome.phase else ""
+    return f"{outcome.status.replace('_', ' ')}{where}: {outcome.reason}"
+
+
+def _evidence(record: Record) -> str:
+    counts = {kind: sum(1 for trial in record.trials if trial.kind == kind)
+              for kind in ("memory", "timing")}  # fmt: skip
+    parts = [f"{count} {kind}" for kind, count in counts.items() if count]
+    trials = "trial" if sum(counts.values()) == 1 else "trials"
+    return f"{' + '.join(parts) or 'no'} {trials} (measure={record.spec['measure']['name']})"
+
+
+def _figures(record: Record) -> list[str]:
+    metrics, lines = record.metrics, []
+
+    def row(label: str, name: str, remark: str = "") -> None:
+        if name not in metrics:
+            return
+        value = readable(name, metrics[name])
+        if metrics[name] is None:
+            value, remark = "unknown", record.unavailable.get(name, "")
+        lines.append(f"  {label:<13} {value:>12}   {remark}".rstrip())
+
+    row("tensor peak", "tensor_peak_bytes", _exact(record))
+    row("  of a step", "tensor_step_peak_bytes", "above what was live when it began")
+    row("  growth", "tensor_growth_bytes_per_step", _grown(record))
+    row("host peak", "host_peak_bytes", "above the trial's start")
+    row("  growth", "host_growth_bytes_per_step")
+    row("step", "step_seconds", "; ".join(_noise(record)))
+    row("first call", "first_call_seconds", _first_against_steady(record))
+    row("examples", "examples_per_second")
+    return lines
+
+
+def _exact(record: Record) -> str:
+    value = record.metrics.get("tensor_peak_bytes")
+    exact = f"{value:,} bytes" if value is not None else ""
+    low_high = record.intervals.get("tensor_peak_bytes")
+    if low_high and low_high[0] != low_high[1]:
+        exact += f" (over trials: {low_high[0]:,.0f} to {low_high[1]:,.0f})"
+    return exact
+
+
+def _grown(record: Record) -> str:
+    return "" if record.metrics.get("tensor_growth_bytes_per_step") else "none"
+
+
+def _interval(record: Record, name: str) -> str:
+    bounds = record.intervals.get(name)
+    if not bounds:
+        return ""
+    return f"95 %: {readable(name, bounds[0])} to {readable(name, bounds[1])}"
+
+
+def _noise(record: Record) -> list[str]:
+    """How far a time can be trusted."""
+    return [text for text in (_interval(record, "step_seconds"), _busy(record)) if text]
+
+
+def _busy(record: Record) -> str:
+    """Memory is exact however busy the machine is; times are not."""
+    load, cores = (record.environment.get(name) or 0 for name in ("load", "cores"))
+    return f"the machine was busy, load {load:.1f} on {cores} cores" if load > cores else ""
+
+
+def _first_against_steady(record: Record) -> str:
+    first, steady = record.metrics.get("first_call_seconds"), record.metrics.get("step_seconds")
+    return f"{first / steady:,.1f} times a steady step" if first and steady else ""
+
+
+def _served(page: str) -> list[str]:
+    """Pages of the embedded store are there while somebody serves them."""
+    if not page.startswith(LOCAL_UI):
+        return []
+    return ["           which `python -m runner ui` serves"]
+
+
+# A sweep.
+
+
+def of_sweep(
+    plan: Plan, result: Result, seconds: float, links: Links | None, report: Path | None
+) -> str:
+    """The table, then where everything is and what to type next."""
+    cells = [_Cell(folder, plan) for folder in records.find(result.folder)]
+    failed = [cell for cell in cells if not cell.outcome.completed]
+    best = sorted((cell for cell in cells if cell.outcome.completed), key=lambda cell: cell.order)
+    lines = ["", *_table(plan, best, failed), ""]
+    busy = next((cell.busy for cell in cells if cell.busy), "")
+    lines += [f"times are unsure: {busy} when it began"] if busy else []
+    took = readable_duration(seconds)
+    lines.append(f"{len(best)} of {len(cells)} cells completed in {took}{_apart(plan)}")
+    folder = relative(result.folder)
+    lines.append(f"  table    {folder}/{frames.CSV_FILE}, {frames.PARQUET_FILE}")
+    if report:
+        lines.append(f"  report   {relative(report)}")
+    if failed:
+        cell = failed[0].name if len(failed) == 1 else "N"
+        lines.append(f"  log      {folder}/{cell}/{LOG_FILE}")
+    if links:
+        lines += [f"  MLflow   {links.runs}", f"  charts   {links.comparison}"]
+        lines += _served(links.runs)
+    if result.interrupted:
+        lines.append(f"  go on    the same words and resume={shlex.quote(folder)}")
+    elif len(best) > 1 and plan.swept:
+        lines.append(f"  compare  python -m runner compare {shlex.quote(folder)}")
+    return "\n".join(lines)
+
+
+def _apart(plan: Plan) -> str:
+    if plan.launcher is None:
+        return ""
+    return f" under {plan.launcher}: not in rounds, so times are less sure to be comparable"
+
+
+class _Cell:
+    """What the table says of one record; the rest of it is let go."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        record = records.read_brief(folder)
+        self.name = folder.name
+        words = selection.words(record)
+        said = (record.sweep or {}).get("swept", {})
+        names = (*plan.swept, "scenario", "execution")
+        self._words = {name: words.get(name, said.get(name)) or "" for name in names}
+        self.outcome = record.outcome
+        self.busy = _busy(record)
+        self.figures = [_figure(record, name) for name in _COLUMNS]
+        values = (record.metrics.get(name) for name in _BEST)
+        self.order = [math.inf if value is None else value for value in values]
+
+    def said(self, fields: Sequence[str]) -> list[str]:
+        return [self._words[name] for name in fields]
+
+
+def _fields(plan: Plan, cells: Sequence[_Cell]) -> list[str]:
+    """What was swept; and the execution, where scenarios that were swept bring their own."""
+    fields = list(plan.swept or ("scenario",))
+    differs = len({tuple(cell.said(["execution"])) for cell in cells}) > 1
+    return [*fields, "execution"] if differs and "execution" not in fields else fields
+
+
+def _figure(record: Record, name: str) -> str:
+    value = record.metrics.get(name)
+    if value == 0 and name == "tensor_growth_bytes_per_step":
+        return "none"
+    return readable(name, value)
+
+
+def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[str]:
+    out = sys.stdout
+    fields = _fields(plan, [*best, *failed])
+    heads = [selection.short(name) for name in fields]
+    figures = [_HEADS.get(name, METRICS[name].label) for name in _COLUMNS]
+    shown = best[:MOST_ROWS]
+    widths = _widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
+    measured = _widths([figures, *(cell.figures for cell in shown)])
+
+    def row(words: Sequence[str], figures: Sequence[str] = ()) -> str:
+        left = [f"{text:<{width}}" for text, width in zip(words, widths, strict=True)]
+        right = [f"{text:>{width}}" for text, width in zip(figures, measured, strict=False)]
+        return "  ".join([*left, *right])
+
+    lines = [styled(row(heads, figures), "1", out)]
+    lines += [row(cell.said(fields), cell.figures) for cell in shown]
+    if len(best) > len(shown):
+        lines.append(f"... and {len(best) - len(shown)} more that completed: see the table's file")
+    for cell in failed:
+        lines.append(
+            f"{row(cell.said(fields))}  {styled(_first_line(_ended(cell.outcome)), '31', out)}"
+        )
+    return lines
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, texts)) for texts in zip(*rows, strict=True)]
+
+
+_HEADS = {"tensor_peak_bytes": "tensor peak"}
+
+
+def _first_line(text: str) -> str:
+    line = text.splitlines()[0]
+    return line if len(line) <= 120 else f"{line[:117]}..."

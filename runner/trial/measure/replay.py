@@ -1,0 +1,792 @@
+"""Allocation events -> what the tensors of one trial took, when, and what they were: the replay.
+
+Core: standard library and NumPy. The events come window by window from `xplane`, with marks around
+each phase and each step; the replay carries what is live from one window to the next, so a trial
+of any length takes the memory of one window, and linear time.
+
+What may be relied on:
+
+- A byte counts from its allocation's event to its deallocation's, as *requested*, which is exact
+  and does not depend on where it lies. The allocator's own sizes, rounding included, are replayed
+  beside it, and every event also carries the allocator's own running total: `Checks` says where
+  the two part, which means that an event was lost or out of order.
+- A phase or a step reaches from the begin of its mark to the mark's end. The caller drops a step's
+  result before it ends the mark. So live bytes at the begin are those before the step, and live
+  bytes at the end those that outlast it. What happens between two marks belongs to no phase.
+- The peak is the first moment of most live bytes from the first event to the last before the
+  release begins; where a steady step has as much as the phases before, it is the step's. Its
+  groups sum to it exactly: they are the allocations live at that moment.
+- A free of what was never seen allocated (before the trace began) is counted and changes nothing;
+  an address allocated again without a free in between was freed unseen, at that moment at the
+  latest, and is counted. So live bytes are never negative.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from runner.records import Phase
+from runner.trial.measure.xplane import (
+    CONSTANT,
+    EAGER_OP,
+    EXECUTABLE,
+    NONE,
+    Bools,
+    Ints,
+    Mark,
+    Window,
+)
+
+MOST_POINTS = 2_000
+"""Of a curve that is kept; what is dropped can't be seen."""
+
+GRADIENT = "(gradient)"
+"""The last part of a scope: ops of the backward pass of what comes before."""
+
+XLA = "XLA"
+"""The op of what XLA allocates for a whole compiled function: its scope is the function's name."""
+
+FUNCTION = "function"
+"""The op of what is allocated while a function is made ready, as constants are folded."""
+
+_NEVER = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Split:
+    """Bytes at the peak by when they came and go; the four sum to all.
+
+    "The step" is the one that the peak is in, or the phase if it isn't in a step.
+    """
+
+    held_bytes: int
+    """There before the step: weights, inputs, state."""
+    kept_bytes: int
+    """Made in the step and still there when it ends: its leak, or the next step's input."""
+    gradient_bytes: int | None
+    """Made in the step before its backward pass begins, freed after that: kept for the gradient.
+    `None` where TensorFlow names no op of a backward pass: in eager mode, under XLA."""
+    passing_bytes: int
+    """Made and freed in the step, the above left out."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Allocations of one op, shape and dtype that were live at the peak."""
+
+    op: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    count: int
+    bytes: int
+    share: float
+    split: Split
+    scopes: tuple[Scope, ...]
+    """Where they came from, largest first; they sum to the group."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The layer or name scope of an op, `/` between its parts: `""` where TensorFlow does not
+    tell, as in eager mode. Ends in `GRADIENT` for the ops of its backward pass."""
+
+    scope: str
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Allocations of a step that are still live when the next step ends, in a trial whose live
+    bytes grow from step to step. (Where they don't, what lasts took the place of something else,
+    as a variable's new value does.)"""
+
+    op: str
+    scope: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    count: int
+    bytes: int
+    count_per_step: float
+    bytes_per_step: float
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """One phase or one steady step, between the begin and the end of its mark."""
+
+    phase: str
+    step: int
+    begin_seconds: float
+    end_seconds: float
+    live_begin_bytes: int
+    live_end_bytes: int
+    peak_bytes: int
+    allocated_bytes: int
+    allocations: int
+
+    @property
+    def peak_above_begin_bytes(self) -> int:
+        return self.peak_bytes - self.live_begin_bytes
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Live bytes over time: a step function, exact at each point that is kept."""
+
+    seconds: tuple[float, ...]
+    bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Checks:
+    """How far the events can be believed; all but the first four are 0 in a clean trace."""
+
+    events: int
+    trace_events: int
+    windows: int
+    live_before_bytes: int
+    """By the allocator's own count, when the trace began."""
+    unmatched_frees: int
+    unmatched_free_bytes: int
+    reused_addresses: int
+    disagreements: int
+    """Events at which the allocator's own running total departs from the replay's."""
+
+
+@dataclass(frozen=True)
+class Allocations:
+    """All that a trial's allocation events say. `to_json` is what the record keeps: these fields,
+    and `marks`, the stretches' phase, step, begin and end alone."""
+
+    allocator: str
+    """The pattern that the allocator's name had to match."""
+    allocators: dict[str, int]
+    """Every allocator that had events, and how many."""
+    total_bytes: int
+    phase: str | None
+    step: int | None
+    split: Split
+    groups: tuple[Group, ...]
+    leaks: tuple[Leak, ...]
+    leak_steps: int
+    stretches: tuple[Stretch, ...]
+    curve: Curve
+    peak_curve: Curve
+    """Through the step, or phase, of the peak."""
+    allocated_peak_bytes: int
+    """The peak of the allocator's own sizes, replayed."""
+    allocator_peak_bytes: int
+    """The peak that the allocator says itself."""
+    checks: Checks
+
+    @property
+    def steps(self) -> tuple[Stretch, ...]:
+        return tuple(one for one in self.stretches if one.phase == Phase.STEPS)
+
+    def of(self, phase: Phase) -> Stretch | None:
+        """A phase that is one stretch; `None` if the trial did not get there."""
+        return next((one for one in self.stretches if one.phase == phase), None)
+
+    @property
+    def live_bytes(self) -> int | None:
+        """After the last step."""
+        return self.steps[-1].live_end_bytes if self.steps else None
+
+    @property
+    def retained_bytes(self) -> int | None:
+        """After release."""
+        release = self.of(Phase.RELEASE)
+        return release.live_end_bytes if release else None
+
+    def to_json(self) -> dict[str, Any]:
+        marks = [
+            [one.phase, one.step, one.begin_seconds, one.end_seconds] for one in self.stretches
+        ]
+        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()} | {
+            "marks": marks
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class NoAllocations:
+    """There are no figures, and why."""
+
+    reason: str
+
+
+def allocator_of(kind: str, index: int = 0) -> str:
+    """A pattern for TensorFlow's name for the allocator of a device. The CPU's is the one that
+    `TF_CPU_ALLOCATOR_USE_BFC=1` puts there: the default one leaves out what is small."""
+    return rf"(GPU|PluggableDevice)_{index}_bfc" if kind == "gpu" else "bfc_cpu_allocator_for_gpu"
+
+
+class _Kind(NamedTuple):
+    """What allocations have in common that are counted together."""
+
+    op: str
+    scope: str
+    shape: tuple[int, ...] | None
+    dtype: str
+
+
+class _Range(NamedTuple):
+    """The events of a window that lie within a mark: from number `begin` to before `end`."""
+
+    mark: Mark
+    begin: int
+    end: int
+
+
+@dataclass
+class _Lives:
+    """Allocations as columns, by birth."""
+
+    address: Ints
+    requested: Ints
+    allocated: Ints
+    kind: Ints
+    step: Ints
+    """The steady step that it was made in, or `NONE`."""
+    born: Ints
+    """The number of its event in the window; `NONE` if it was carried over into it."""
+
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        return tuple(vars(self).values())
+
+    def take(self, rows: Ints | Bools) -> _Lives:
+        return _Lives(*(column[rows] for column in self.columns))
+
+    def then(self, other: _Lives) -> _Lives:
+        pairs = zip(self.columns, other.columns, strict=True)
+        return _Lives(*(np.concatenate(pair) for pair in pairs))
+
+
+@dataclass(frozen=True)
+class _Scene:
+    """One window, replayed: the life of each allocation, and live bytes after each event."""
+
+    window: Window
+    rows: Ints
+    """The events of our allocator; their numbers are places in here."""
+    ranges: list[_Range]
+    lives: _Lives
+    died: Ints
+    """The number of the event that ended each, or `_NEVER`."""
+    steps: Ints
+    """The steady step that each event is in, or `NONE`."""
+    level: Ints
+    before: int
+    """Live bytes before the first event."""
+
+    @property
+    def time(self) -> Ints:
+        return self.window.time_ns[self.rows]
+
+    def curve(self, one: _Range) -> tuple[Ints, Ints]:
+        """Live bytes from the begin of a mark to its end."""
+        times, levels = self.time[one.begin : one.end], self.level[one.begin : one.end]
+        first = self.level[one.begin - 1] if one.begin else self.before
+        last = levels[-1] if levels.size else first
+        return (
+            np.concatenate([[one.mark.begin_ns], times, [one.mark.end_ns]]),
+            np.concatenate([[first], levels, [last]]),
+        )
+
+
+@dataclass
+class _Peak:
+    bytes: int = 0
+    phase: str | None = None
+    step: int | None = None
+    counts: Counter[int] = field(default_factory=Counter)
+    """By kind, as are these: bytes held, kept, kept for the gradient, passing."""
+    parts: tuple[Counter[int], ...] = field(default_factory=lambda: (Counter(),) * 4)
+    knows_gradient: bool = False
+    times: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    levels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def split(self, kinds: Iterable[int]) -> Split:
+        held, kept, gradient, passing = (sum(part[kind] for kind in kinds) for part in self.parts)
+        return Split(held, kept, gradient if self.knows_gradient else None, passing)
+
+
+class Replay:
+    """Takes windows in order of time; `result` is what they say together."""
+
+    def __init__(self, allocator: str) -> None:
+        """`allocator`: a pattern for the name of the one whose events count."""
+        self._allocator = allocator
+        self._allocators: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
+        self._kinds: dict[_Kind, int] = {}
+        self._op_types: dict[str, str] = {}
+        self._carried = _Lives(*np.zeros((6, 0), np.int64))
+        self._start_ns: int | None = None
+        self._latest = Mark("", 0, 0, 0)
+        self._released = False
+        self._stretches: list[Stretch] = []
+        self._steps: set[int] = set()
+        self._leaks: Counter[int] = Counter()
+        self._leak_bytes: Counter[int] = Counter()
+        self._leak_steps = 0
+        self._peak = _Peak()
+        self._allocated_peak = self._allocator_peak = 0
+        self._in_use: int | None = None
+        self._live_before = 0
+        self._times = self._levels = np.zeros(0, np.int64)
+
+    def feed(self, window: Window) -> None:
+        """Replay one more window."""
+        scene = self._replayed(window)
+        run = 0 if self._released else scene.rows.size  # events before the release
+        for mark, begin, _ in scene.ranges:
+            if mark.name == Phase.RELEASE:
+                self._released, run = True, min(run, begin)
+        self._check(scene, run)
+        self._take_peak(scene, run)
+        self._take_stretches(scene)
+        self._take_leaks(scene)
+        # Ten times the points that are kept at the end: cut down again and again, few are lost.
+        self._times, self._levels = simplify(
+            np.concatenate([self._times, scene.time]),
+            np.concatenate([self._levels, scene.level]),
+            10 * MOST_POINTS,
+        )
+        self._latest = window.marks[-1] if window.marks else self._latest
+        self._carried = scene.lives.take(scene.died == _NEVER)
+        self._carried.born[:] = NONE
+
+    def _replayed(self, window: Window) -> _Scene:
+        rows = self._chosen(window)
+        time = window.time_ns[rows]
+        ranges = [
+            _Range(
+                mark,
+                int(np.searchsorted(time, mark.begin_ns, "left")),
+                int(np.searchsorted(time, mark.end_ns, "right")),
+            )
+            for mark in window.marks
+        ]
+        if self._start_ns is None and (time.size or ranges):
+            self._start_ns = min([mark.begin_ns for mark, _, _ in ranges] + time[:1].tolist())
+        steps = np.full(rows.size, NONE, np.int64)
+        for mark, begin, end in ranges:
+            if mark.name == Phase.STEPS:
+                steps[begin:end] = mark.step
+        made = np.flatnonzero(~window.freed[rows])
+        lives = self._carried.then(
+            _Lives(
+                address=window.address[rows[made]],
+                requested=window.requested_bytes[rows[made]],
+                allocated=window.allocated_bytes[rows[made]],
+                kind=self._kinds_of(window, rows[made]),
+                step=steps[made],
+                born=made,
+            )
+        )
+        died = self._deaths(window, rows, lives)
+        level = _level(lives.requested, lives.born, died, rows.size)
+        before = int(self._carried.requested.sum())
+        return _Scene(window, rows, ranges, lives, died, steps, level, before)
+
+    def result(self) -> Allocations:
+        """What all windows so far say."""
+        kinds = list(self._kinds)
+        groups = _groups(self._peak, kinds)
+        times, levels = simplify(self._times, self._levels, MOST_POINTS)
+        peak_times, peak_levels = simplify(self._peak.times, self._peak.levels, MOST_POINTS)
+        return Allocations(
+            allocator=self._allocator,
+            allocators=dict(self._allocators),
+            total_bytes=self._peak.bytes,
+            phase=self._peak.phase,
+            step=self._peak.step,
+            split=self._peak.split(self._peak.counts),
+            groups=groups,
+            leaks=self._leaks_of(kinds),
+            leak_steps=self._leak_steps,
+            stretches=tuple(self._stretches),
+            curve=self._readable(times, levels),
+            peak_curve=self._readable(peak_times, peak_levels),
+            allocated_peak_bytes=self._allocated_peak,
+            allocator_peak_bytes=self._allocator_peak,
+            checks=Checks(
+                events=self._counts["events"],
+                trace_events=self._counts["trace_events"],
+                windows=self._counts["windows"],
+                live_before_bytes=self._live_before,
+                unmatched_frees=self._counts["unmatched_frees"],
+                unmatched_free_bytes=self._counts["unmatched_free_bytes"],
+                reused_addresses=self._counts["reused_addresses"],
+                disagreements=self._counts["disagreements"],
+            ),
+        )
+
+    def _seconds(self, time_ns: int) -> float:
+        return (time_ns - (self._start_ns or 0)) / 1e9
+
+    def _readable(self, times: Ints, levels: Ints) -> Curve:
+        seconds = tuple(self._seconds(int(time)) for time in times)
+        return Curve(seconds, tuple(int(level) for level in levels))
+
+    def _chosen(self, window: Window) -> Ints:
+        """The events of our allocator, in order; the others are only counted."""
+        self._counts["windows"] += 1
+        self._counts["trace_events"] += window.trace_events
+        self._op_types.update(window.op_types)
+        codes, counts = np.unique(window.allocator, return_counts=True)
+        for code, count in zip(codes, counts, strict=True):
+            self._allocators[_text(window, code)] += int(count)
+        chosen = [code for code in codes if re.fullmatch(self._allocator, _text(window, code))]
+        rows = np.flatnonzero(np.isin(window.allocator, chosen))
+        self._counts["events"] += rows.size
+        time = window.time_ns[rows]
+        return self._untied(window, rows) if (time[1:] == time[:-1]).any() else rows
+
+    def _untied(self, window: Window, rows: Ints) -> Ints:
+        """Events at the same nanosecond in the one order that makes sense: what is live is freed,
+        what isn't is allocated. An allocator's clock readings hardly ever tie."""
+        live = set(self._carried.address.tolist())
+        waiting: list[int] = []
+        order: list[int] = []
+        times = window.time_ns[rows].tolist()
+        for row, time, following in zip(rows.tolist(), times, [*times[1:], None], strict=True):
+            waiting.append(row)
+            while waiting and time != following:
+                fitting = (
+                    row for row in waiting if window.freed[row] == (window.address[row] in live)
+                )
+                row = next(fitting, waiting[0])
+                waiting.remove(row)
+                order.append(row)
+                (live.discard if window.freed[row] else live.add)(window.address[row])
+        return np.array(order, np.int64)
+
+    def _kinds_of(self, window: Window, rows: Ints) -> Ints:
+        """A number for each allocation's op, scope, shape and dtype."""
+        whole = np.zeros(rows.size, np.int64)
+        for column in (window.op, window.shape, window.dtype, window.within):
+            values, which = np.unique(column[rows], return_inverse=True)
+            whole = np.unique(whole * values.size + which, return_inverse=True)[1]
+        firsts = np.unique(whole, return_index=True)[1]
+        numbers = []
+        for row in rows[firsts]:
+            op, within = _text(window, window.op[row]), _text(window, window.within[row])
+            name, scope = name_and_scope(op, within, self._op_types)
+            shape, dtype = _shape(_text(window, window.shape[row])), dtype_name(window.dtype[row])
+            kind = _Kind(name, scope, shape, dtype)
+            numbers.append(self._kinds.setdefault(kind, len(self._kinds)))
+        return np.array(numbers, np.int64)[whole]
+
+    def _deaths(self, window: Window, rows: Ints, lives: _Lives) -> Ints:
+        """For each allocation the number of the event that ends it: its free or, where that was
+        not seen, the next allocation of its address."""
+        frees = np.flatnonzero(window.freed[rows])
+        address = np.concatenate([lives.address, window.address[rows[frees]]])
+        number = np.concatenate([lives.born, frees])
+        is_free = np.arange(address.size) >= lives.address.size
+        order = np.lexsort((number, address))  # the life of each address, one after the other
+
+        address, number, is_free = address[order], number[order], is_free[order]
+        goes_on = np.append(address[1:] == address[:-1], False)
+        ends_at = np.where(goes_on, np.append(number[1:], NONE), _NEVER)
+        died = np.empty_like(ends_at)
+        died[order] = ends_at
+
+        is_reused = goes_on & ~is_free & ~np.append(is_free[1:], True)
+        was_live = np.append(False, (goes_on & ~is_free)[:-1])
+        unmatched = rows[number[is_free & ~was_live]]
+        self._counts["reused_addresses"] += int(is_reused.sum())
+        self._counts["unmatched_frees"] += unmatched.size
+        self._counts["unmatched_free_bytes"] += int(window.requested_bytes[unmatched].sum())
+        return died[: lives.address.size]
+
+    def _take_peak(self, scene: _Scene, run: int) -> None:
+        """Look for a new peak before event number `run`."""
+        highest = int(scene.level[:run].max(initial=0))
+        if highest == 0 or highest < self._peak.bytes:
+            return
+        peaks = np.flatnonzero(scene.level[:run] == highest)
+        steady = peaks[scene.steps[peaks] != NONE]
+        if highest > self._peak.bytes or (steady.size and self._peak.step is None):
+            self._peak = self._peak_at(scene, int(steady[0] if steady.size else peaks[0]))
+
+    def _peak_at(self, scene: _Scene, at: int) -> _Peak:
+        """What was live at an event, and what had become of it by the end of its step or phase."""
+        lives, died, around = scene.lives, scene.died, self._around(scene, at)
+        live = (lives.born <= at) & (died > at)
+        held = live & (lives.born < around.begin)
+        kept = live & ~held & (died >= around.end)
+        passing = live & ~held & ~kept
+        inside = (lives.born >= around.begin) & (lives.born < around.end)
+        forward, backward = (lives.born[inside & of[lives.kind]] for of in self._passes())
+        turn = _turn(forward, backward)
+        gradient = passing & (lives.born < turn) & (died > turn)
+        parts = (held, kept, gradient, passing & ~gradient)
+        times, levels = scene.curve(around)
+        return _Peak(
+            bytes=int(scene.level[at]),
+            phase=around.mark.name or None,
+            step=around.mark.step if around.mark.name == Phase.STEPS else None,
+            counts=_sums(lives.kind[live], np.ones(int(live.sum()), np.int64)),
+            parts=tuple(_sums(lives.kind[part], lives.requested[part]) for part in parts),
+            knows_gradient=backward.size > 0,
+            times=times,
+            levels=levels,
+        )
+
+    def _passes(self) -> tuple[Any, Any]:
+        """Which kinds are of the forward pass, and which of the backward one. Of the forward pass
+        are those in a scope in which something has a gradient; an optimizer's are of neither."""
+        backward = [
+            kind.scope.endswith(GRADIENT) and kind.shape is not None for kind in self._kinds
+        ]  # what has no shape is a constant that was folded while the graph was made ready
+        differentiated = {
+            "/".join(parts[:length])
+            for kind, is_backward in zip(self._kinds, backward, strict=True)
+            if is_backward
+            for parts in [kind.scope.split("/")[:-1]]
+            for length in range(1, len(parts) + 1)
+        }
+        forward = [kind.scope in differentiated for kind in self._kinds]
+        return np.array(forward, bool), np.array(backward, bool)
+
+    def _around(self, scene: _Scene, at: int) -> _Range:
+        """The phase or step of an event; of one between two marks, the gap after the first."""
+        time, latest, begin = scene.time, self._latest, 0
+        for one in scene.ranges:
+            if one.begin <= at < one.end:
+                return one
+            if one.begin > at:
+                gap = Mark(latest.name, latest.step, int(time[begin]), one.mark.begin_ns)
+                return _Range(gap, begin, one.begin)
+            latest, begin = one.mark, one.end
+        gap = Mark(latest.name, latest.step, int(time[begin]), int(time[-1]))
+        return _Range(gap, begin, time.size)
+
+    def _check(self, scene: _Scene, run: int) -> None:
+        """Hold the replay against the running total that each event says of its allocator."""
+        window, rows = scene.window, scene.rows
+        if not rows.size:
+            return
+        change = np.where(window.freed[rows], -1, 1) * window.allocated_bytes[rows]
+        in_use = window.in_use_bytes[rows]
+        if self._in_use is None:
+            self._in_use = self._live_before = int(in_use[0] - change[0])
+        expected = np.append(self._in_use, in_use[:-1]) + change
+        self._counts["disagreements"] += int(np.count_nonzero(expected != in_use))
+        self._in_use = int(in_use[-1])
+        if run:
+            level = _level(scene.lives.allocated, scene.lives.born, scene.died, rows.size)
+            peak = int(window.peak_bytes[rows[:run]].max())
+            self._allocated_peak = max(self._allocated_peak, int(level[:run].max()))
+            self._allocator_peak = max(self._allocator_peak, peak)
+
+    def _take_stretches(self, scene: _Scene) -> None:
+        made = ~scene.window.freed[scene.rows]
+        requested = scene.window.requested_bytes[scene.rows]
+        for one in scene.ranges:
+            _, levels = scene.curve(one)
+            inside = requested[one.begin : one.end][made[one.begin : one.end]]
+            self._stretches.append(
+                Stretch(
+                    phase=one.mark.name,
+                    step=one.mark.step,
+                    begin_seconds=self._seconds(one.mark.begin_ns),
+                    end_seconds=self._seconds(one.mark.end_ns),
+                    live_begin_bytes=int(levels[0]),
+                    live_end_bytes=int(levels[-1]),
+                    peak_bytes=int(levels.max()),
+                    allocated_bytes=int(inside.sum()),
+                    allocations=inside.size,
+                )
+            )
+
+    def _take_leaks(self, scene: _Scene) -> None:
+        """Count what was made in one step and is live when the next one ends."""
+        lives = scene.lives
+        ends = {one.mark.step: one.end for one in scene.ranges if one.mark.name == Phase.STEPS}
+        if not ends:
+            return
+        self._steps |= ends.keys()
+        self._leak_steps += sum(step - 1 in self._steps for step in ends)
+        last = max(ends)
+        end_of = np.full(last + 1, _NEVER, np.int64)
+        end_of[list(ends)] = list(ends.values())
+        followed = np.flatnonzero((lives.step != NONE) & (lives.step < last))
+        next_end = end_of[lives.step[followed] + 1]
+        leaking = followed[(next_end != _NEVER) & (scene.died[followed] >= next_end)]
+        self._leaks += _sums(lives.kind[leaking], np.ones(leaking.size, np.int64))
+        self._leak_bytes += _sums(lives.kind[leaking], lives.requested[leaking])
+
+    def _leaks_of(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
+        ends = [one.live_end_bytes for one in self._stretches if one.phase == Phase.STEPS]
+        if not ends or ends[-1] <= ends[0]:
+            return ()
+        leaks = [
+            Leak(
+                **kinds[kind]._asdict(),
+                count=count,
+                bytes=self._leak_bytes[kind],
+                count_per_step=count / self._leak_steps,
+                bytes_per_step=self._leak_bytes[kind] / self._leak_steps,
+            )
+            for kind, count in self._leaks.items()
+        ]
+        return tuple(sorted(leaks, key=lambda leak: (-leak.bytes, leak.op, leak.scope)))
+
+
+def _sums(kinds: Ints, sizes: Ints) -> Counter[int]:
+    """The exact sum of the sizes of each kind."""
+    distinct, which = np.unique(kinds, return_inverse=True)
+    sums = np.zeros(distinct.size, np.int64)
+    np.add.at(sums, which, sizes)
+    return Counter(dict(zip(distinct.tolist(), sums.tolist(), strict=True)))
+
+
+def _level(sizes: Ints, born: Ints, died: Ints, events: int) -> Ints:
+    """Live bytes after each event."""
+    change = np.zeros(events, np.int64)
+    own = born != NONE
+    change[born[own]] = sizes[own]
+    dead = died != _NEVER
+    np.subtract.at(change, died[dead], sizes[dead])
+    return int(sizes[~own].sum()) + np.cumsum(change)
+
+
+def _text(window: Window, code: int) -> str:
+    return "" if code == NONE else window.names[code]
+
+
+def _shape(text: str) -> tuple[int, ...] | None:
+    """`[64,100]`, as TensorFlow writes it; `None` where it says nothing."""
+    if not re.fullmatch(r"\[[\d,]*\]", text):
+        return None
+    return tuple(int(size) for size in text[1:-1].split(",") if size)
+
+
+def _groups(peak: _Peak, kinds: list[_Kind]) -> tuple[Group, ...]:
+    sizes = sum(peak.parts, Counter())
+    members: dict[tuple[str, tuple[int, ...] | None, str], list[int]] = {}
+    for number in peak.counts:
+        kind = kinds[number]
+        members.setdefault((kind.op, kind.shape, kind.dtype), []).append(number)
+    groups = [
+        Group(
+            op=op,
+            shape=shape,
+            dtype=dtype,
+            count=sum(peak.counts[number] for number in numbers),
+            bytes=sum(sizes[number] for number in numbers),
+            share=sum(sizes[number] for number in numbers) / peak.bytes,
+            split=peak.split(numbers),
+            scopes=tuple(
+                sorted(
+                    (
+                        Scope(kinds[number].scope, peak.counts[number], sizes[number])
+                        for number in numbers
+                    ),
+                    key=lambda scope: (-scope.bytes, scope.scope),
+                )
+            ),
+        )
+        for (op, shape, dtype), numbers in members.items()
+    ]
+    return tuple(
+        sorted(groups, key=lambda group: (-group.bytes, group.op, str(group.shape), group.dtype))
+    )
+
+
+def simplify(times: Ints, levels: Ints, most: int) -> tuple[Ints, Ints]:
+    """A step function with at most about `most` points. Time is cut into equal buckets; of each the
+    lowest, the highest and the last point stay, so no extreme and no lasting level is lost."""
+    if times.size <= most:
+        return times, levels
+    buckets = max(most // 3 - 1, 1)
+    edges = np.linspace(int(times[0]), int(times[-1]), buckets + 1)[1:-1].astype(np.int64)
+    bounds = [0, *np.searchsorted(times, edges, "right").tolist(), times.size]
+    kept = {0, times.size - 1}
+    for begin, end in pairwise(bounds):
+        if begin < end:
+            part = levels[begin:end]
+            kept.update((begin + int(part.argmin()), begin + int(part.argmax()), end - 1))
+    rows = np.array(sorted(kept), np.int64)
+    return times[rows], levels[rows]
+
+
+_DTYPES = {
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
+    8: "complex64", 9: "int64", 10: "bool", 11: "qint8", 12: "quint8", 13: "qint32",
+    14: "bfloat16", 15: "qint16", 16: "quint16", 17: "uint16", 18: "complex128", 19: "float16",
+    20: "resource", 21: "variant", 22: "uint32", 23: "uint64", 24: "float8_e5m2",
+    25: "float8_e4m3fn", 26: "float8_e4m3fnuz", 27: "float8_e4m3b11fnuz", 28: "float8_e5m2fnuz",
+    29: "int4", 30: "uint4", 31: "int2", 32: "uint2", 33: "float4_e2m1fn",
+}  # fmt: skip
+
+
+def dtype_name(number: int) -> str:
+    """TensorFlow's `DataType`, by name; one that it gained since is said to be unknown."""
+    return _DTYPES.get(number, "untyped" if number <= 0 else f"unknown ({number})")
+
+
+def _turn(forward: Any, backward: Any) -> int:
+    """When a step turns back: at the first op of its backward pass that follows all of the forward
+    one. Some gradients' parts need no more than what went in, and run long before."""
+    if not backward.size:
+        return _NEVER
+    later = backward[backward > forward.max(initial=NONE)]
+    return int((later if later.size else backward).min())
+
+
+def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:
+    """An allocation's op type, and the layer or scope that it belongs to.
+
+    `op` is what TensorFlow names: an op's type in eager mode, a graph node's full name in a graph,
+    a whole function's name for XLA, or nothing; then the span around it says more.
+    """
+    function = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", op)
+    name = function[1] if function else ""
+    if EXECUTABLE in within or within == f"{op}:{op}":  # TensorFlow 2.20 has only the latter
+        return XLA, name
+    if name:
+        return FUNCTION, name
+    if not op:
+        if within == CONSTANT:
+            return CONSTANT, ""
+        op = within.removeprefix(EAGER_OP)
+        node, separator, kind = op.rpartition(":")
+        if separator:
+            op, op_types = node, {node: kind}
+    scope, _, leaf = _path(op).rpartition("/")
+    kind = op_types.get(op) or re.sub(r"_\d+$", "", leaf) or "unknown"
+    return re.sub(r"^_Mkl(Native)?", "", kind), scope
+
+
+def _path(node: str) -> str:
+    """A graph node's name as a path of scopes. What TensorFlow repeats goes: each branch of a
+    `cond` or `while` has its path in full once more (`outer/while/body/_1/outer/while/mm`), and an
+    inlined function's call is no scope. An op of a backward pass goes below what it is for."""
+    node = re.sub(r"(?<![^/])(?:Stateful)?PartitionedCall(?:_\d+)?/", "", node)
+    gradient = re.match(r"(?:.*/)?gradient(?:s|_tape)(?:_\d+)?/(.+)", node)
+    parts = re.split(r"/(body|cond|then|else|branch\d+)/_\d+/", gradient[1] if gradient else node)
+    path = parts[-1]
+    if len(parts) > 1 and path.startswith(f"{parts[-3]}/"):
+        path = f"{parts[-3]}/{parts[-2]}/{path.removeprefix(f'{parts[-3]}/')}"
+    scope, _, leaf = path.rpartition("/")
+    return "/".join(part for part in (scope, GRADIENT if gradient else "", leaf) if part)

@@ -1,0 +1,279 @@
+"""Child side: one trial, from setting the device to sending the result.
+
+The child says on a pipe which phase it enters, so that the parent knows where it was if it ends
+badly, and last the result as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+from greenlet import greenlet
+
+from runner.config import Experiment
+from runner.errors import RunnerError
+from runner.isolation import lifeline
+from runner.records import Phase, Status
+from runner.scenario import Function
+from runner.trial import failure, shortage
+from runner.trial.measure.phases import Limits, Meter, go_through
+
+T = TypeVar("T")
+
+_TRACER_MB = 2500
+"""What tracing holds at most, and five times that while it writes its events out."""
+
+CANNOT_SEND = 86
+"""Exit code of a child whose trial ended but whose result could not be sent."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What one child is to do."""
+
+    experiment: Experiment
+    kind: str
+    index: int
+    note: str | None = None
+    """What `StartAnew` said in an earlier process of this cell."""
+    with_requests: bool = False
+    """Of a memory trial: send the sequence of its allocations, too."""
+
+
+@dataclass
+class Desk:
+    """The `Bench` that a scenario builds on."""
+
+    seed: int
+    execution: str
+    note: str | None
+    _batch_size: int
+    _compile: Any
+    _facts: dict[str, Any]
+
+    @property
+    def batch_size(self) -> int:
+        """A scenario that never asks has no examples to count."""
+        self._facts["batched"] = True
+        return self._batch_size
+
+    def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
+        compiled: Function = self._compile(function, reduce_retracing=reduce_retracing)
+        return compiled
+
+
+class _Announcing:
+    """A meter that says which phase begins, then lets the real one read."""
+
+    def __init__(self, meter: Meter, pipe: Connection) -> None:
+        self._meter = meter
+        self._pipe = pipe
+        self._phase: Phase | None = None
+
+    def begin(self, phase: Phase, step: int) -> None:
+        if phase is not self._phase:
+            self._phase = phase
+            _say(self._pipe, phase=phase.value)
+        self._meter.begin(phase, step)
+
+    def end(self, phase: Phase, step: int) -> None:
+        self._meter.end(phase, step)
+
+
+def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: str) -> None:
+    """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result."""
+    os.setsid()  # the terminal's Ctrl-C is the parent's affair; and the whole group can be ended
+    lifeline.die_with_parent()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    for descriptor in (1, 2):
+        os.dup2(output.fileno(), descriptor)
+    output.close()
+    tempfile.tempdir = os.environ["TMPDIR"] = scratch  # the parent removes it, whatever happens
+    facts: dict[str, Any] = {}
+    try:
+        result = _trial(assignment, pipe, facts)
+    except BaseException as error:
+        result = _told(error, assignment.experiment, facts)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        _say(pipe, result=result)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(CANNOT_SEND)
+    os._exit(0)
+
+
+def _say(pipe: Connection, **message: Any) -> None:
+    pipe.send_bytes(json.dumps(message, allow_nan=False).encode())
+
+
+def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """The trial's result; `facts` takes what is known of it however it ends."""
+    from runner.trial import warm
+
+    if warm.problem:
+        raise RunnerError(f"TensorFlow could not be loaded.\n{warm.problem}")
+    _limit_host(assignment)
+    trial = {"timing": _time, "memory": _trace, "look": _look}[assignment.kind]
+    return trial(assignment, pipe, facts)
+
+
+def _limit_host(assignment: Assignment) -> None:
+    """The limit is the user's code's: a memory trial gets what its tracer may take on top."""
+    limit_mb = assignment.experiment.measure.host_limit_mb
+    if limit_mb is None:
+        return
+    if assignment.kind == "memory":
+        limit_mb += _TRACER_MB
+    with open("/proc/self/status") as status:  # noqa: PTH123
+        data = next(line for line in status if line.startswith("VmData:"))
+    limit = int(data.split()[1]) * 1024 + limit_mb * 2**20
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def _told(
+    error: BaseException,
+    experiment: Experiment,
+    facts: dict[str, Any],
+    live_bytes: int | None = None,
+) -> dict[str, Any]:
+    """What the parent is told of an exception; of memory that ran out, who asked for how much."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))  # telling takes memory, too
+    told = failure.read(error)
+    if told.get("status") == Status.OUT_OF_MEMORY:
+        demand = shortage.read(str(error))
+        device_mb, host_mb = experiment.device.memory_limit_mb, experiment.measure.host_limit_mb
+        on_host = isinstance(error, MemoryError) or device_mb is None
+        live = None if isinstance(error, MemoryError) else live_bytes  # tensors, no host memory
+        sentence = demand.sentence(live, host_mb if on_host else device_mb)
+        told["reason"] = f"{sentence}\n{told['reason']}"
+        facts["out_of_memory"] = {**asdict(demand), "live_bytes": live_bytes}
+    return {**told, "facts": facts}
+
+
+def _look(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """No trial, but the question whether the device is there."""
+    from runner.trial import devices
+
+    devices.prepare(assignment.experiment.device, exact=False)
+    return {}
+
+
+def _on_a_bare_stack(function: Callable[..., T], *arguments: Any) -> T:
+    """Call `function` with nothing below it on the Python stack.
+
+    TensorFlow walks the Python stack for every eager op, so each frame below a step makes each of
+    its ops slower. Under the dozen frames of the forkserver that is several per cent of a small
+    step, which a loop in the user's own script would not pay; a greenlet has a stack of its own.
+    """
+    result: T = greenlet(function).switch(*arguments)
+    return result
+
+
+def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """A timing trial: the default allocator, no profiler; seconds and host memory."""
+    from runner.trial import devices
+    from runner.trial.execution import Execution
+    from runner.trial.measure.meters import HostMemory, TimingMeter
+
+    experiment = assignment.experiment
+    measure = experiment.measure
+    limits = Limits(measure.warmup_steps, measure.steps, measure.min_steps, measure.max_seconds)
+    placed = devices.prepare(experiment.device, exact=False)
+    facts.update(placed.facts)
+    execution = Execution(experiment.execution)
+    gc.collect()
+    meter = TimingMeter(HostMemory())
+    steps = _on_a_bare_stack(
+        go_through,
+        lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
+        _Announcing(meter, pipe),
+        limits,
+        placed.settle,
+        execution.observe,
+    )
+    problem = meter.host.problem
+    return {
+        "phases": meter.phases,
+        "steps": {"seconds": meter.seconds, "host_bytes": meter.host_bytes},
+        "facts": {
+            "warmup_steps": measure.warmup_steps,
+            "unavailable": {"host_peak_bytes": problem} if problem else {},
+            **facts,
+            **placed.findings(exact=False),
+            **execution.facts(steps - measure.warmup_steps),
+        },
+    }
+
+
+def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
+    from runner.trial import devices
+    from runner.trial.execution import Execution
+    from runner.trial.measure import samples
+    from runner.trial.measure.meters import MemoryMeter
+    from runner.trial.measure.requests import RequestCollector
+    from runner.trial.measure.tracing import AllocationTracing
+
+    experiment = assignment.experiment
+    placed = devices.prepare(experiment.device, exact=True)
+    facts.update(placed.facts)
+    execution = Execution(experiment.execution)
+    requests = RequestCollector(placed.allocator)
+    also = requests.feed if assignment.with_requests else None
+    tracing = AllocationTracing(placed.allocator, also=also)
+    steps = experiment.measure.memory_steps
+    tracing.start()
+    try:
+        _on_a_bare_stack(
+            go_through,
+            lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
+            _Announcing(MemoryMeter(tracing), pipe),
+            Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
+            placed.settle,
+            execution.observe,
+        )
+    except BaseException as error:
+        live = found = None
+        with contextlib.suppress(Exception):  # what was live then says why; but the error is first
+            found = tracing.finish()
+            live = samples.most_live_at_last(found)
+            facts.update(placed.findings(exact=True))
+        told = _told(error, experiment, facts, live)
+        return {**told, "allocations": samples.allocations(found) if found else None}
+    peak = placed.allocator_peak_bytes()
+    facts |= {**placed.findings(exact=True), **execution.facts(steps), "allocator_peak_bytes": peak}
+    found = tracing.finish()
+    if assignment.with_requests:
+        facts["requests"] = requests.to_json()
+    return samples.of_memory_trial(found, facts)
+
+
+def _desk(assignment: Assignment, execution: Any, facts: dict[str, Any]) -> Desk:
+    import tensorflow as tf
+
+    experiment = assignment.experiment
+    tf.random.set_seed(experiment.seed)
+    return Desk(
+        experiment.seed,
+        execution.name,
+        assignment.note,
+        experiment.batch_size,
+        execution.compile,
+        facts,
+    )

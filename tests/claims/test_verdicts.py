@@ -1,0 +1,271 @@
+"""The judging of claims on known numbers; that each YAML file is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from runner import places
+from runner.claims import files, verdicts
+from runner.claims import words as claim_words
+from runner.claims.verdicts import Judgement, Verdict
+from runner.errors import BadInput
+from runner.records import Record
+from tests import factories
+
+T, F, U = True, False, None
+
+IDS = [
+    f"{document:03}-{number:02}"
+    for document, numbers in (
+        (0, range(1, 15)), (1, range(1, 13)), (2, range(1, 10)), (3, range(1, 9)),
+        (4, [*range(1, 15), 16]),
+    )
+    for number in numbers
+]  # fmt: skip
+
+
+def claim_of(*cases: Mapping[str, Any]) -> verdicts.Claim:
+    content = {"claim": "it grows", "document": "a test", "cases": [dict(case) for case in cases]}
+    return files.parse("test", content, "test.yaml")
+
+
+def case_of(*expect: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
+    return {
+        "when": "always",
+        "run": {"scenario": "while_loop"},
+        "sizes": {"scenario.size": [100, 200, 400]},
+        "expect": [dict(each) for each in expect],
+        **fields,
+    }
+
+
+def record_with(size: int = 100, **metrics: Any) -> Record:
+    intervals = {name: value[1] for name, value in metrics.items() if isinstance(value, tuple)}
+    values = {
+        name: value[0] if isinstance(value, tuple) else value for name, value in metrics.items()
+    }
+    record = factories.completed(size=size)
+    return dataclasses.replace(
+        record, metrics={**record.metrics, **values}, intervals={**record.intervals, **intervals}
+    )
+
+
+def judged(
+    claim: verdicts.Claim, metric: str, values: Sequence[Any], against: Sequence[Any] = ()
+) -> Judgement:
+    """The claim, where `metric` has these values at the sizes 100, 200, 400."""
+
+    def lookup(words: verdicts.Words) -> Record:
+        size = int(words.get("scenario.size", 100))
+        chosen = against if words["scenario"] == "python_loop" else values
+        return record_with(size, **{metric: chosen[(100, 200, 400).index(size)]})
+
+    return verdicts.judge(claim, lookup)
+
+
+# The verdict.
+
+
+@pytest.mark.parametrize(
+    ("cases", "verdict"),
+    [
+        ([[T, T, T]], Verdict.SUPPORTED),
+        ([[F, F], [F]], Verdict.REFUTED),
+        ([[T, T], [F, F]], Verdict.DEPENDS),
+        ([[T, F, F]], Verdict.DEPENDS),
+        ([[T, T, U]], Verdict.INCONCLUSIVE),
+        ([[F, F], [U]], Verdict.INCONCLUSIVE),
+        ([[T, U], [F]], Verdict.DEPENDS),
+        ([[U, U]], Verdict.INCONCLUSIVE),
+    ],
+)
+def test_the_verdict_follows_from_where_cases_hold(
+    cases: list[list[bool | None]], verdict: Verdict
+) -> None:
+    assert verdicts.verdict_of(cases) is verdict
+
+
+@pytest.mark.parametrize(
+    ("shape", "values"),
+    [
+        ("flat", [70_000, 70_008, 70_004]),
+        ("linear", [10_000 + 40 * 100, 10_000 + 40 * 200, 10_000 + 40 * 400]),
+        ("quadratic", [10_000 + 4 * 100**2, 10_000 + 4 * 200**2, 10_000 + 4 * 400**2]),
+        ("exponential", [1_000.0, 1_000 * 1.02**100, 1_000 * 1.02**300]),
+    ],
+)
+def test_a_known_law_of_growth_is_told_from_the_others(shape: str, values: list[float]) -> None:
+    assert verdicts.shape_of([100, 200, 400], values) == shape
+
+
+def test_linear_growth_is_not_called_exponential() -> None:
+    claim = claim_of(case_of({"growth": "tensor_peak_bytes", "shape": "exponential"}))
+    assert judged(claim, "tensor_peak_bytes", [100e3, 200e3, 400e3]).verdict is Verdict.REFUTED
+
+
+SLOPE = {
+    "slope": "tensor_peak_bytes",
+    "unit": "4 * batch_size",
+    "at_least": 0.9,
+    "because": "one row a unit",
+}
+
+
+def test_a_slope_is_measured_in_units_of_the_cells_own_fields() -> None:
+    rows = [5_000 + 4 * 32 * size for size in (100, 200, 400)]
+    found = judged(claim_of(case_of(SLOPE)), "tensor_peak_bytes", rows)
+    assert found.verdict is Verdict.SUPPORTED
+    assert [each.measured for each in found.cases[0].tested[0].findings] == [1.0, 1.0]
+    assert judged(claim_of(case_of(SLOPE)), "tensor_peak_bytes", [9e3] * 3).verdict == "refuted"
+
+
+RATIO = case_of(
+    {"ratio": "tensor_peak_bytes", "at_most": 0.5, "because": "half"},
+    against={"scenario": "python_loop"},
+)
+
+
+def test_a_ratio_that_holds_is_refuted_with_its_sides_swapped() -> None:
+    small, large = [10e3, 20e3, 40e3], [100e3, 200e3, 400e3]
+    assert judged(claim_of(RATIO), "tensor_peak_bytes", small, large).verdict == "supported"
+    assert judged(claim_of(RATIO), "tensor_peak_bytes", large, small).verdict == "refuted"
+
+
+def test_a_case_that_holds_at_some_sizes_names_them() -> None:
+    found = judged(claim_of(RATIO), "tensor_peak_bytes", [1e3, 9e4, 9e4], [1e5, 1e5, 1e5])
+    assert found.verdict is Verdict.DEPENDS
+    assert "holds at size 100, fails at size 200, 400" in claim_words.decisive(found)
+
+
+VALUE = case_of({"value": "host_growth_bytes_per_step", "at_least": 4000, "because": "a leak"})
+
+
+@pytest.mark.parametrize(
+    ("reading", "verdict"),
+    [
+        ((18_000, (17_000, 19_000)), "supported"),
+        ((1_000, (0, 2_000)), "refuted"),
+        ((5_000, (3_000, 7_000)), "inconclusive"),
+        (None, "inconclusive"),
+    ],
+)
+def test_an_interval_across_the_threshold_or_no_value_at_all_is_unknown(
+    reading: Any, verdict: str
+) -> None:
+    found = judged(claim_of(VALUE), "host_growth_bytes_per_step", [reading] * 3)
+    assert found.verdict == verdict
+
+
+def test_a_cell_that_failed_is_unknown_unless_its_end_is_what_counts() -> None:
+    failed = factories.failed(reason="OOM when allocating")
+    value = claim_of(case_of({"value": "tensor_peak_bytes", "at_least": 1, "because": "any"}))
+    assert verdicts.judge(value, lambda _: failed).verdict is Verdict.INCONCLUSIVE
+    ends = claim_of(case_of({"outcome": "out_of_memory", "says": "oom when"}))
+    assert verdicts.judge(ends, lambda _: failed).verdict is Verdict.SUPPORTED
+    other = claim_of(case_of({"outcome": "completed"}))
+    assert verdicts.judge(other, lambda _: failed).verdict is Verdict.REFUTED
+
+
+def test_all_that_a_case_expects_must_hold() -> None:
+    claim = claim_of(
+        case_of(
+            {"value": "graph_traces", "at_least": 1, "at_most": 1, "because": "one"},
+            {"growth": "graph_nodes", "shape": "flat"},
+        )
+    )
+    found = judged(claim, "graph_nodes", [50, 100, 200])
+    assert found.verdict is Verdict.REFUTED
+
+
+def test_the_verdicts_json_holds_no_infinity() -> None:
+    found = judged(claim_of(RATIO), "tensor_peak_bytes", [1e3] * 3, [0.0] * 3)
+    content = claim_words.to_json(found, lambda _: Path("0"))
+    json.dumps(content, allow_nan=False)
+    assert set(content) >= {"id", "claim", "source", "verdict", "evidence"}
+
+
+def test_claims_that_contradict_each_other_are_shown_as_one_pair() -> None:
+    one = claim_of(case_of({"value": "tensor_peak_bytes", "at_least": 1, "because": "any"}))
+    against = ("b", "c"), ("a",), ("a",)
+    judgements = [
+        verdicts.judge(dataclasses.replace(one, id=id, contradicts=others), lambda _: record_with())
+        for id, others in zip("abd", against, strict=True)
+    ]
+    pairs = claim_words.contradictions(judgements)
+    assert [(each.claim.id, other.claim.id) for each, other in pairs] == [("a", "b"), ("a", "d")]
+
+
+# Mistakes in a user's own claim.
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (case_of({"growht": "tensor_peak_bytes", "shape": "flat"}), "did you mean 'growth'"),
+        (case_of({"growth": "tensor_peek_bytes", "shape": "flat"}), "did you mean 'tensor_peak_b"),
+        (case_of({"growth": "tensor_peak_bytes", "shape": "flta"}), "did you mean 'flat'"),
+        (case_of({"value": "biuld.seconds", "at_most": 1, "because": "?"}), "mean 'build'"),
+        (case_of({"value": "tensor_peak_bytes", "because": "?"}), "has no threshold"),
+        (case_of({"value": "tensor_peak_bytes", "at_most": 1}), "does not say why"),
+        (case_of({"value": "tensor_peak_bytes", "at_moost": 1}), "did you mean 'at_most'"),
+        (case_of({"outcome": "fialed"}), "did you mean 'failed'"),
+        (case_of({"ratio": "tensor_peak_bytes", "at_most": 1, "because": "?"}), "a ratio to what"),
+        (case_of({"outcome": "failed"}, sizes={"scenario.size": [1, 2]}), "not 3 growing sizes"),
+        (case_of({"outcome": "failed"}, whne="never"), "did you mean 'when'"),
+    ],
+)
+def test_a_mistake_is_named_by_file_field_and_the_right_word(
+    case: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput) as error:
+        claim_of(case)
+    assert str(error.value).startswith("test.yaml")
+    assert said in str(error.value)
+
+
+def test_an_unknown_field_in_a_unit_is_answered_with_the_nearest() -> None:
+    with pytest.raises(BadInput, match="did you mean 'batch_size'"):
+        verdicts.unit_of("4 * batch_sise", factories.completed().spec)
+
+
+# The files.
+
+
+def _content(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+FILES = sorted((places.conf() / "claim").glob("*.yaml"))
+
+
+def test_every_claim_of_the_documents_has_a_file() -> None:
+    assert set(IDS) <= {path.stem for path in FILES}
+    assert len(IDS) == 58
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_claims_file_is_whole(path: Path) -> None:
+    claim = files.parse(path.stem, _content(path), path.name)
+    header = path.read_text().splitlines()[0].removeprefix("# ").rstrip(".")
+    assert header.lower() == claim.claim.lower()
+    assert {"supported", "refuted"} <= set(claim.advice)
+    assert all(each in IDS for each in claim.contradicts)
+    for other in claim.contradicts:
+        assert path.stem in _content(path.with_stem(other))["contradicts"]
+    for case in claim.cases:
+        assert case.sizes or case.run["scenario"] == "document_example"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_no_file_holds_a_verdict(path: Path) -> None:
+    assert "verdict" not in _content(path)
+    comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    assert not re.search("supported|refuted|inconclusive", " ".join(comments))

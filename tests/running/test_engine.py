@@ -1,0 +1,462 @@
+"""Sweeps: in rounds, announced, unstoppable, and after any end resumed to the same table."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import socket
+import subprocess
+import time
+import tracemalloc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas
+import psutil
+import pytest
+
+import runner
+from runner import records
+from runner.composing import composition
+from runner.composing.composition import Plan
+from runner.errors import Interrupted
+from runner.isolation.server import Server
+from runner.records import Outcome, Status, Trial
+from runner.running import engine, environment, lifecycle
+from runner.running.engine import Result
+from runner.trial.worker import Assignment
+from tests.conftest import Cli
+from tests.factories import memory_trial, timing_trial
+from tests.resuming import (
+    BRIEF,
+    GRID,
+    LONG,
+    kill_and_resume,
+    only,
+    start,
+    steady,
+    stored,
+    table,
+    trials_kept,
+)
+
+# In rounds: with a server that only notes what it is asked to run.
+
+
+class Recorder:
+    """In place of the server: notes each trial; all complete, unless told otherwise."""
+
+    def __init__(self, ends: Callable[[Assignment], Outcome | None] = lambda _: None) -> None:
+        self.asked: list[tuple[str, str, int]] = []
+        self._ends = ends
+
+    def run(
+        self,
+        assignment: Assignment,
+        timeout: float,
+        on_phase: object = None,
+        log: Path | None = None,
+    ) -> Trial:
+        cell = assignment.experiment.cell
+        self.asked.append((cell, assignment.kind, assignment.index))
+        ended = self._ends(assignment)
+        if ended is not None:
+            return Trial(assignment.kind, assignment.index, ended)
+        trial = memory_trial if assignment.kind == "memory" else timing_trial
+        return trial(index=assignment.index)
+
+
+class Quiet:
+    """Nobody looks on, and there is no store."""
+
+    def begins(self, runs: object) -> None: ...
+    def trial(self, run: object, assignment: object) -> None: ...
+    def phase(self, name: str) -> None: ...
+    def ended(self, run: object, assignment: object, seconds: float) -> None: ...
+    def wait_ready(self) -> None: ...
+    def publish(self, folder: Path) -> None: ...
+
+
+def planned(*words: str) -> Plan:
+    return composition.plan(["-m", *words, "tracking=none"], Path("/nowhere/at/all"))
+
+
+def ran(plan: Plan, folder: Path, server: Any) -> Result:
+    with engine.open_plan(plan, folder) as runs:
+        quiet = Quiet()
+        return engine.run_all(runs, folder, server, environment.describe(), quiet, quiet, seed=0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "2026-01-31" / "12-00-00-abcd"
+
+
+def test_every_cell_has_one_trial_in_every_round_in_an_order_that_changes(folder: Path) -> None:
+    server = Recorder()
+    ran(planned("scenario=numpy_loop", "seed=range(6)"), folder, server)
+    rounds = [server.asked[start : start + 6] for start in range(0, 24, 6)]
+    assert [{kind for _, kind, _ in each} for each in rounds] == [
+        *({"memory"}, {"timing"}, {"timing"}, {"timing"})
+    ]
+    orders = [[cell for cell, _, _ in each] for each in rounds]
+    assert all(sorted(order) == sorted(orders[0]) for order in orders)
+    assert len(set(map(tuple, orders))) == 4
+
+
+def test_a_cell_that_fails_costs_no_further_trial_and_stops_no_other(folder: Path) -> None:
+    ends = [Status.FAILED, Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.KILLED]
+    outcomes = {seed: Outcome(status, "steps", "because") for seed, status in enumerate(ends)}
+    server = Recorder(lambda each: outcomes.get(each.experiment.seed))
+    result = ran(planned("scenario=numpy_loop", "seed=range(6)"), folder, server)
+    assert [outcome.status for outcome in result.outcomes] == [*ends, "completed", "completed"]
+    assert result.exit_code == 1
+    assert len(server.asked) == 4 + 2 * 4
+    assert [records.read(folder / str(number)).outcome for number in range(4)] == list(
+        outcomes.values()
+    )
+
+
+def test_a_stopped_sweep_keeps_every_trial_and_later_runs_the_others_once(folder: Path) -> None:
+    plan = planned("scenario=numpy_loop", "seed=range(3)")
+    first = Recorder()
+
+    def stop(_: Assignment) -> None:
+        if len(first.asked) == 8:
+            raise Interrupted(signal.SIGINT)
+
+    first._ends = stop
+    result = ran(plan, folder, first)
+    assert result.exit_code == 130
+    assert {outcome.status for outcome in result.outcomes} == {"interrupted"}
+    assert {records.read(cell).outcome.status for cell in records.find(folder)} == {"interrupted"}
+    second = Recorder()
+    assert ran(plan, folder, second).exit_code == 0
+    assert sorted(first.asked[:7] + second.asked) == sorted(
+        (cell.experiment.cell, each.kind, each.index)
+        for cell in plan.cells
+        for each in lifecycle.assignments(cell.experiment)
+    )
+    assert all(records.read(cell).outcome.completed for cell in records.find(folder))
+
+
+def test_resuming_what_is_complete_runs_nothing_and_leaves_the_records(folder: Path) -> None:
+    plan = planned("scenario=numpy_loop,while_loop", "execution=eager,xla")  # numpy_loop has no xla
+    ran(plan, folder, Recorder())
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    server = Recorder()
+    ran(plan, folder, server)
+    assert server.asked == []
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_record_that_a_kill_left_unwritten_is_made_from_its_trials(folder: Path) -> None:
+    plan = planned("scenario=numpy_loop", "seed=0,1")
+    ran(plan, folder, Recorder())
+    record = folder / "1" / "record.json"
+    whole = record.read_bytes()
+    record.unlink()
+    server = Recorder()
+    ran(plan, folder, server)
+    assert server.asked == []
+    assert record.read_bytes() == whole
+
+
+def test_identical_cells_are_measured_each_for_itself(folder: Path) -> None:
+    server = Recorder()
+    ran(planned("scenario=numpy_loop", "seed=0,0"), folder, server)
+    assert len(server.asked) == 8
+    assert len({records.read(cell).id for cell in records.find(folder)}) == 2
+
+
+def test_what_a_sweep_holds_in_memory_does_not_grow_with_what_its_cells_have_measured(
+    folder: Path,
+) -> None:
+    def held(cells: int, steps: int) -> int:
+        plan = planned("scenario=numpy_loop", f"seed=range({cells})")
+        seconds = [0.001 * step for step in range(steps)]
+        server = Recorder()
+        server.run = lambda each, *_: (  # type: ignore[method-assign]
+            memory_trial() if each.kind == "memory" else timing_trial(seconds)
+        )
+        tracemalloc.start()
+        result = ran(plan, folder.with_name(f"{cells}-{steps}"), server)
+        current, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert result.exit_code == 0
+        return current
+
+    held(2, 10)  # whatever is cached is cached
+    few, many = held(8, 10), held(8, 2000)
+    assert many - few < 8 * 3 * 2000  # a byte a sample would be more
+
+
+THEIRS = """
+def make(batch_size):
+    print(f"built with {batch_size}")
+    return lambda: None
+"""
+
+
+def test_what_a_cell_prints_is_in_its_own_log(
+    folder: Path, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "printing.py").write_text(THEIRS)
+    monkeypatch.chdir(tmp_path)
+    target = ("scenario=callable", "scenario.target=printing:make")
+    plan = planned(*target, "execution=eager,session", "batch_size=4,8", *BRIEF)
+    ran(plan, folder, server)
+    logs = [(folder / str(number) / "run.log").read_text() for number in range(4)]
+    assert "built with 4" in logs[0]
+    assert "built with 8" in logs[1]
+    assert "built with 8" not in logs[0]
+    assert logs[2:] == ["", ""], "there is no session execution of it"
+    for cell in records.find(folder):
+        assert {"record.json", "trials.jsonl", "config.yaml"} <= {
+            path.name for path in cell.iterdir()
+        }
+
+
+# As a user starts them.
+
+
+@dataclass(frozen=True)
+class Unbroken:
+    """A sweep of four cells that nobody disturbed."""
+
+    folder: Path
+    seconds: float
+    shown: str
+    said: str
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Unbroken:
+    outputs = tmp_path_factory.mktemp("unbroken")
+    started = time.monotonic()
+    process = start(outputs, *GRID, *BRIEF)
+    shown, said = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
+    return Unbroken(only(outputs), time.monotonic() - started, shown, said)
+
+
+def test_a_sweep_leaves_tables_report_and_a_folder_a_cell(unbroken: Unbroken) -> None:
+    folder = unbroken.folder
+    assert {path.name for path in folder.iterdir()} == {
+        *("0", "1", "2", "3", "plan.json", "run.log", "report.html"),
+        *("table.csv", "table.parquet"),
+    }
+    record = records.read(folder / "2")
+    assert record.sweep == {
+        "id": engine.sweep_id(folder),
+        "cell": 2,
+        "swept": {"scenario.iterations": "10", "batch_size": "4"},
+        "launcher": "basic",
+        "in_rounds": True,
+    }
+    assert len(table(folder)) == 4
+    assert set(table(folder).status) == {"completed"}
+    for number in range(4):
+        assert {path.name for path in (folder / str(number)).iterdir()} == {
+            *("record.json", "trials.jsonl", "config.yaml", "run.log"),
+            *("timeline.json", "allocations.folded", "allocations.csv"),
+        }
+        assert (
+            f"batch_size: {4 + 4 * (number % 2)}\n"
+            in (folder / str(number) / "config.yaml").read_text()
+        )
+
+
+def test_a_sweep_says_what_it_will_do_then_a_table_and_what_to_type_next(
+    unbroken: Unbroken,
+) -> None:
+    said, shown = unbroken.said, unbroken.shown
+    assert said.startswith("4 cells, 12 trials (4 memory, 8 timing), about ")
+    assert said.count("\n") == 1
+    assert "\x1b" not in said + shown, "piped output holds no control codes"
+    lines = shown.split("\n")
+    head = lines.index(next(line for line in lines if "tensor peak" in line))
+    assert lines[head].split()[:2] == ["iterations", "batch"]
+    peaks = table(unbroken.folder).tensor_peak_bytes
+    assert [line.split()[1] for line in lines[head + 1 : head + 5]] == ["4", "4", "8", "8"], (
+        "the smallest peak first"
+    )
+    assert peaks[0] == peaks[2] < peaks[1] == peaks[3]
+    for word in ("table.csv", "report.html", "runner compare", "viewStateShareKey", "CHART"):
+        assert word in shown
+
+
+def test_a_sweep_killed_at_random_moments_and_resumed_ends_as_an_unbroken_one(
+    unbroken: Unbroken, outputs: Path
+) -> None:
+    moments = random.Random(20260131)
+    trials = kill_and_resume(outputs, (*GRID, *BRIEF), 3, unbroken.seconds, moments)
+    assert all(before <= after for before, after in pairwise(trials)), "nothing finished is lost"
+    resumed = only(outputs)
+    pandas.testing.assert_frame_equal(steady(table(unbroken.folder)), steady(table(resumed)))
+    for number in range(4):
+        record = records.read(resumed / str(number))
+        assert [(trial.kind, trial.index) for trial in record.trials] == [
+            *(("memory", 0), ("timing", 0), ("timing", 1))
+        ]
+    assert stored(outputs) == [
+        (f"{engine.sweep_id(resumed)}-{number}", "FINISHED") for number in range(4)
+    ]
+
+
+def test_what_was_finished_but_not_yet_stored_is_stored_on_resume(
+    unbroken: Unbroken, cli: Cli, outputs: Path
+) -> None:
+    cli(*GRID, *BRIEF, "tracking=none")
+    # One is stored already, so that the store is there: to make it may take longer than a sweep
+    # waits that has nothing to measure meanwhile.
+    assert cli("publish", str(only(outputs) / "0")).returncode == 0
+    assert len(stored(outputs)) == 1
+    done = cli(*GRID, *BRIEF, "resume=latest")
+    assert done.returncode == 0, done.stderr
+    assert "4 cells, 4 of them done, 0 trials (all done) of 12 left" in done.stderr
+    assert len(stored(outputs)) == 4
+
+
+def begun(outputs: Path, *words: str, trials: int) -> subprocess.Popen[str]:
+    """A sweep that has that many trials on the disk and goes on."""
+    process = start(outputs, *words)
+    deadline = time.monotonic() + LONG
+    while time.monotonic() < deadline:
+        if len(trials_kept(outputs)) >= trials:
+            return process
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    raise AssertionError("no trial was finished")
+
+
+def test_an_interrupted_sweep_keeps_what_it_has_and_goes_on_from_anywhere(
+    unbroken: Unbroken, cli: Cli, outputs: Path
+) -> None:
+    process = begun(outputs, *GRID, *BRIEF, trials=9)
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGINT)
+    shown, errors = process.communicate(timeout=LONG)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(family, timeout=5)
+    assert alive == []
+    folder = only(outputs)
+    assert "resume=" in shown
+    assert "interrupted" in set(table(folder).status)
+    assert len(table(folder)) == 4
+    assert {status for _, status in stored(outputs)} <= {"FINISHED"}, "nothing is left RUNNING"
+    words = {"completed": "FINISHED", "interrupted": "KILLED"}
+    assert cli("publish", str(folder)).returncode == 0
+    assert [status for _, status in stored(outputs)] == [
+        words[records.read(cell).outcome.status] for cell in records.find(folder)
+    ]
+    done = cli(*GRID, *BRIEF, "tracking=none", f"resume={folder.relative_to(outputs)}", cwd=outputs)
+    assert done.returncode == 0, done.stderr
+    assert only(outputs) == folder
+    assert cli("publish", str(folder)).returncode == 0
+    assert [status for _, status in stored(outputs)] == ["FINISHED"] * 4
+    pandas.testing.assert_frame_equal(steady(table(unbroken.folder)), steady(table(folder)))
+
+
+def test_a_store_out_of_reach_costs_one_warning_that_names_the_sweep_s_folder(
+    cli: Cli, outputs: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    server = ("tracking=server", f"tracking.uri=http://127.0.0.1:{port}")
+    words = ("-m", "scenario=numpy_loop", "batch_size=4,8", *BRIEF)
+    done = cli(*words, *server)
+    assert done.returncode == 0
+    assert done.stderr.count("Not in the tracking store: ") == 1
+    command = f"python -m runner publish {only(outputs)} {' '.join(server)}"
+    assert f"Bring it in later: {command}\n" in done.stderr
+
+
+def test_a_running_sweep_can_be_resumed_by_nobody_else(cli: Cli, outputs: Path) -> None:
+    words = (*GRID, "measure.timing_processes=50", "tracking=none")
+    process = begun(outputs, *words, trials=1)
+    done = cli(*words, "resume=latest")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=LONG)
+    assert done.returncode == 2
+    assert "still running" in done.stderr
+    assert process.returncode == 143
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["scenario=numpy_loop", "batch_size=4,8,16"], "another grid"),
+        (["scenario=numpy_loop", "batch_size=8,4"], "another grid"),
+        (["scenario=numpy_loop", "batch_size=4,8", "measure.steps=7"], "another grid"),
+    ],
+)
+def test_a_different_grid_is_bad_input(
+    words: Sequence[str], says: str, cli: Cli, outputs: Path
+) -> None:
+    folder = outputs / "sweeps" / "2026-01-31" / "12-00-00-abcd"
+    ran(planned("scenario=numpy_loop", "batch_size=4,8"), folder, Recorder())
+    before = sorted(outputs.rglob("*"))
+    done = cli("-m", *words, "tracking=none", f"resume={folder}")
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert sorted(outputs.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["resume=/nowhere"], "is no sweep's folder"),
+        (["tracking=none,local"], "tracking: a sweep has one"),
+        (["resume=latest,null"], "resume: a sweep has one"),
+        (["seed=range(0)"], "no cells"),
+    ],
+)
+def test_what_no_sweep_can_be_is_refused(
+    words: Sequence[str], says: str, cli: Cli, outputs: Path
+) -> None:
+    done = cli("-m", "scenario=numpy_loop", *words)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert not outputs.exists()
+
+
+def test_cells_that_do_not_complete_are_rows_with_their_reasons(cli: Cli, outputs: Path) -> None:
+    done = cli(
+        *("-m", "scenario=python_loop,numpy_loop", "execution=eager,graph", "batch_size=4"),
+        *("scenario.iterations=5,2000000000", "measure.timeout_seconds=4", "tracking=none"),
+        *BRIEF,
+        timeout=LONG,
+    )
+    assert done.returncode == 1, done.stderr
+    frame = table(only(outputs))
+    assert len(frame) == 8
+    outcomes = frame.set_index(["scenario", "execution", "iterations"]).sort_index()
+    assert outcomes.status["python_loop", "eager", 5] == "completed"
+    assert outcomes.status["python_loop", "eager", 2_000_000_000] == "timed_out"
+    assert outcomes.status["numpy_loop", "graph", 5] == "unsupported"
+    for status, reason in zip(frame.status, frame.reason, strict=True):
+        assert (status == "completed") == (not isinstance(reason, str))
+        assert status == "completed" or reason[:60] in done.stdout
+    lines = done.stdout.strip().split("\n")
+    first_failure = next(i for i, line in enumerate(lines) if "unsupported" in line)
+    assert not any(" ms " in line for line in lines[first_failure:]), "failures come last"
+
+
+def test_two_sweeps_make_one_frame_in_a_notebook(unbroken: Unbroken) -> None:
+    folder = unbroken.folder
+    frame = runner.load(folder)
+    pandas.testing.assert_frame_equal(frame, pandas.read_parquet(folder / "table.parquet"))
+    both = runner.load(str(folder), folder / "0")
+    assert len(both) == 4, "a cell is read once"
+
+
+def test_the_plan_says_what_the_sweep_was_started_with(unbroken: Unbroken) -> None:
+    plan = json.loads((unbroken.folder / engine.PLAN_FILE).read_text())
+    assert plan["swept"] == ["scenario.iterations", "batch_size"]
+    assert plan["cells"] == list(table(unbroken.folder).cell)

@@ -1,0 +1,68 @@
+"""Signals end a command in order: the first one, and never in the middle of what must be whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+import pytest
+
+from runner.errors import Interrupted
+from runner.running.interruption import interruptible, uncut
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_raises_and_says_the_exit_code(number: int, code: int) -> None:
+    with pytest.raises(Interrupted) as raised, interruptible():
+        send(number)
+    assert raised.value.exit_code == code
+
+
+def test_only_the_first_signal_counts() -> None:
+    with interruptible():
+        with pytest.raises(Interrupted):
+            send(signal.SIGINT)
+        send(signal.SIGINT)
+        send(signal.SIGTERM)
+
+
+def test_no_library_that_goes_on_after_any_error_swallows_it() -> None:
+    def library() -> None:
+        with contextlib.suppress(Exception):
+            send(signal.SIGINT)
+
+    with pytest.raises(Interrupted), interruptible():
+        library()
+
+
+def test_what_is_uncut_is_done_whole_and_interrupted_at_its_end() -> None:
+    done = []
+
+    def work() -> None:
+        with uncut():
+            send(signal.SIGTERM)
+            done.append("the rest of it")
+        done.append("what comes after it")
+
+    with interruptible():
+        with pytest.raises(Interrupted) as raised:
+            work()
+        with uncut():
+            done.append("on the way out")
+    assert raised.value.exit_code == 143
+    assert done == ["the rest of it", "on the way out"]
+
+
+def test_afterwards_signals_do_what_they_did_before() -> None:
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    with pytest.raises(Interrupted), interruptible():
+        send(signal.SIGINT)
+    after = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    assert after == before

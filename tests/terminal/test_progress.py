@@ -1,0 +1,168 @@
+"""What a person sees while a plan runs, and the time it is said to take."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from runner.composing import composition
+from runner.composing.composition import Plan
+from runner.records import Outcome, Status, Trial
+from runner.running import engine, lifecycle
+from runner.running.lifecycle import Run
+from runner.terminal import progress
+from runner.terminal.forecast import Forecast
+from runner.terminal.progress import Progress
+from tests.factories import memory_trial, timing_trial
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    @property
+    def drawn(self) -> list[str]:
+        """Every line that was seen, one after the other."""
+        return [line.partition("\x1b[K")[2] for line in self.getvalue().split("\r")[1:]]
+
+
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "xterm")
+
+
+@pytest.fixture
+def plan() -> Plan:
+    words = ["-m", "scenario=numpy_loop,while_loop", "seed=1,2", "tracking=none"]
+    return composition.plan(words, Path("/nowhere/at/all"))
+
+
+@pytest.fixture
+def runs(plan: Plan, tmp_path: Path) -> list[Run]:
+    return [engine.open_cell(cell, tmp_path, plan.swept, None) for cell in plan.cells]
+
+
+def take(seen: Progress, run: Run, seconds: float, trial: Trial | None = None) -> None:
+    assignment = run.next
+    assert assignment is not None
+    seen.trial(run, assignment)
+    made = memory_trial() if assignment.kind == "memory" else timing_trial()
+    lifecycle.add_trial(run, trial or made)
+    seen.ended(run, assignment, seconds)
+
+
+def test_the_line_counts_trials_cells_failures_and_says_what_runs(runs: list[Run]) -> None:
+    stream = Terminal()
+    seen = Progress(stream)
+    seen.begins(runs)
+    failed = Trial("memory", 0, Outcome(Status.OUT_OF_MEMORY, "steps", "no room"))
+    take(seen, runs[0], 6.0)
+    take(seen, runs[1], 1.0, failed)
+    take(seen, runs[2], 1.0)
+    lines = stream.drawn
+    assert "0/16 trials · 0/4 cells · loading TensorFlow" in lines[0]
+    assert lines[1].endswith("numpy_loop seed=1: memory 1/1, loading TensorFlow")
+    assert "1/16 trials · 0/4 cells · about " in lines[2]
+    assert "2/13 trials · 1/4 cells · 1 failed · about " in lines[3], "a failed cell asks no more"
+    assert lines[3].endswith("while_loop seed=1: memory 1/1")
+    assert len(lines) == 4, "between trials only"
+
+
+def test_the_line_is_gone_when_all_is_done(runs: list[Run]) -> None:
+    stream = Terminal()
+    seen = Progress(stream)
+    seen.begins(runs)
+    seen.close()
+    assert stream.drawn[-1] == ""
+
+
+def test_it_never_wraps_however_narrow_the_terminal(
+    runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    Progress(stream).begins(runs)
+    assert len(stream.drawn[0]) < 40
+
+
+def test_a_sweep_draws_no_phases_and_a_run_does(runs: list[Run]) -> None:
+    for some, lines in ((runs, 2), (runs[:1], 3)):
+        stream = Terminal()
+        seen = Progress(stream)
+        seen.begins(some)
+        assignment = some[0].next
+        assert assignment is not None
+        seen.trial(some[0], assignment)
+        seen.phase("steps")
+        assert len(stream.drawn) == lines
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_without_a_terminal_that_can_only_the_announcement_is_written(
+    terminal: bool, plan: Plan, runs: list[Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setenv("TERM", "dumb")
+    seen = Progress(stream)
+    seen.announce(plan, runs)
+    seen.begins(runs)
+    take(seen, runs[0], 1.0)
+    seen.close()
+    assert stream.getvalue() == "4 cells, 16 trials (4 memory, 12 timing), about 13 s to 25 s\n"
+
+
+def test_a_single_run_is_not_announced(runs: list[Run]) -> None:
+    stream = io.StringIO()
+    alone = composition.plan(["scenario=numpy_loop", "tracking=none"], Path("/nowhere/at/all"))
+    Progress(stream).announce(alone, runs[:1])
+    assert stream.getvalue() == ""
+
+
+def test_what_is_left_of_a_resumed_sweep_is_announced(plan: Plan, runs: list[Run]) -> None:
+    for _ in range(4):
+        take(Quiet(runs), runs[0], 1.0)
+    take(Quiet(runs), runs[1], 1.0)
+    said = progress.announcement(plan, runs)
+    assert said.startswith("4 cells, 1 of them done, 11 trials (2 memory, 9 timing) of 16 left, ")
+
+
+class Quiet(Progress):
+    def __init__(self, runs: Sequence[Run]) -> None:
+        super().__init__(io.StringIO())
+        self.begins(runs)
+
+
+# The forecast.
+
+
+def test_a_forecast_is_a_range_until_every_kind_of_trial_was_seen(runs: list[Run]) -> None:
+    forecast = Forecast(runs)
+    least, most = forecast.seconds
+    assert most - least == pytest.approx(12 * runs[0].experiment.measure.max_seconds)
+    for kind in ("memory", "timing"):
+        assignment = next(each for each in runs[0].assignments if each.kind == kind)
+        forecast.ended(runs[0], assignment, 2.0)
+    least, most = forecast.seconds
+    assert least == most == pytest.approx(14 * 2.0)
+
+
+def test_a_forecast_learns_from_what_trials_took(runs: list[Run]) -> None:
+    forecast = Forecast(runs)
+    memory, timing = runs[0].assignments[:2]
+    forecast.ended(runs[0], memory, 1.0)
+    forecast.ended(runs[0], timing, 10.0)
+    forecast.ended(runs[0], timing, 20.0)
+    assert forecast.seconds[0] == pytest.approx(3 * 1.0 + 10 * 15.0)
+
+
+def test_what_a_failed_cell_will_not_run_is_not_ahead(runs: list[Run]) -> None:
+    forecast = Forecast(runs)
+    assignment = runs[0].assignments[0]
+    failed = Trial("memory", 0, Outcome(Status.FAILED, "build", "no"))
+    lifecycle.add_trial(runs[0], failed)
+    forecast.ended(runs[0], assignment, 1.0)
+    assert forecast.left == {"memory": 3, "timing": 9}

@@ -1,0 +1,143 @@
+"""What came of a sweep, as it is printed: best first, failures last, and what to type next."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from runner.composing.composition import Plan
+from runner.errors import Interrupted
+from runner.metrics import readable
+from runner.records import Record
+from runner.running.engine import Result
+from runner.terminal import summary
+from runner.tracking import LOCAL_UI, Links
+from tests.factories import completed, failed, kept, sweep_of_nine
+
+SWEPT = Plan((), True, None, ("scenario", "batch_size"))
+
+
+def shown(folder: Path, *found: Record, plan: Plan = SWEPT, **more: object) -> list[str]:
+    for number, record in enumerate(found):
+        kept(record, folder / str(number))
+    result = Result(folder, tuple(record.outcome for record in found))
+    if "interrupted" in more:
+        result = dataclasses.replace(result, interrupted=more["interrupted"])  # type: ignore[arg-type]
+    links = more.get("links")
+    assert links is None or isinstance(links, Links)
+    return summary.of_sweep(plan, result, 12.3, links, folder / "report.html").split("\n")
+
+
+def test_the_smallest_peak_comes_first_and_what_did_not_complete_last(tmp_path: Path) -> None:
+    found = sweep_of_nine()
+    lines = shown(tmp_path / "s", *found)
+    rows = lines[2:11]
+    peaks = sorted(
+        (peak, record.metrics["step_seconds"])
+        for record in found
+        if (peak := record.metrics["tensor_peak_bytes"]) is not None
+    )
+    assert [" ".join(row.split()[2:4]) for row in rows[:8]] == [
+        readable("tensor_peak_bytes", peak) for peak, _ in peaks
+    ]
+    assert rows[8].split()[:2] == ["python_loop", "512"]
+    assert "out of memory in first_call: OOM when allocating" in rows[8]
+    assert "8 of 9 cells completed in 12 s" in lines
+    assert any(line.startswith("  log ") and line.endswith("/s/2/run.log") for line in lines)
+
+
+def test_columns_are_the_swept_fields_and_the_main_metrics_in_readable_units(
+    tmp_path: Path,
+) -> None:
+    lines = shown(tmp_path / "s", *sweep_of_nine())
+    head = ["scenario", "batch", "tensor peak", "growth", "host peak", "step", "first call"]
+    assert lines[1].split("  ")[0] == head[0]
+    assert all(name in lines[1] for name in head)
+    ends = [lines[1].index(name) + len(name) for name in head[2:]]
+    for row in lines[2:10]:
+        assert all(row[end - 1] != " " and row[end : end + 1] in ("", " ") for end in ends)
+    assert " none " in lines[2], "no growth is none, not 0 B/step"
+
+
+def test_the_next_things_to_open_and_to_type_are_there(tmp_path: Path) -> None:
+    folder = tmp_path / "a sweep"
+    links = Links(f"{LOCAL_UI}/runs", f"{LOCAL_UI}/compared")
+    text = "\n".join(shown(folder, *sweep_of_nine(), links=links))
+    where = min(os.path.relpath(folder), str(folder), key=len)
+    assert f"table    {where}/table.csv, table.parquet" in text
+    assert f"report   {where}/report.html" in text
+    assert f"MLflow   {LOCAL_UI}/runs" in text
+    assert "python -m runner ui" in text
+    assert f"python -m runner compare '{where}'" in text
+
+
+def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
+    lines = shown(tmp_path / "s", *sweep_of_nine(), interrupted=Interrupted(2))
+    assert any("go on" in line and "resume=" in line for line in lines)
+    assert not any("compare" in line for line in lines)
+
+
+def test_of_very_many_cells_the_best_are_shown_and_every_failure(tmp_path: Path) -> None:
+    found = [completed(f"ok-{number}", batch_size=number + 1) for number in range(60)]
+    found += [failed(f"bad-{number}", batch_size=1000 + number) for number in range(50)]
+    lines = shown(tmp_path / "s", *found)
+    assert sum("out of memory" in line for line in lines) == 50
+    assert "... and 20 more that completed: see the table's file" in lines
+    assert any(line.startswith("  log ") and line.endswith("/s/N/run.log") for line in lines)
+
+
+def test_a_reason_of_many_lines_takes_one(tmp_path: Path) -> None:
+    lines = shown(tmp_path / "s", failed(reason="first\ntwo\n" + "x" * 500), completed())
+    assert next(line for line in lines if "first_call:" in line).endswith("first_call: first")
+    assert not any("two" in line for line in lines)
+
+
+def test_a_sweep_that_a_launcher_ran_says_what_that_means_for_times(tmp_path: Path) -> None:
+    plan = dataclasses.replace(SWEPT, launcher="joblib")
+    lines = shown(tmp_path / "s", *sweep_of_nine(), plan=plan)
+    assert any("under joblib: not in rounds" in line for line in lines)
+
+
+def test_a_sweep_that_varies_nothing_has_the_scenario_as_its_column(tmp_path: Path) -> None:
+    lines = shown(tmp_path / "s", completed(), plan=Plan((), True, None, ()))
+    assert lines[1].startswith("scenario ")
+    assert lines[2].startswith("while_loop ")
+
+
+def test_scenarios_that_run_each_in_its_own_execution_say_which(tmp_path: Path) -> None:
+    eager = completed("one", scenario="python_loop", execution="eager")
+    graph = completed("two", scenario="while_loop", execution="graph")
+    plan = Plan((), True, None, ("scenario",))
+    lines = shown(tmp_path / "s", eager, graph, plan=plan)
+    assert lines[1].split()[:2] == ["scenario", "execution"]
+    assert {tuple(line.split()[:2]) for line in lines[2:4]} == {
+        ("python_loop", "eager"),
+        ("while_loop", "graph"),
+    }
+    assert "execution" not in shown(tmp_path / "t", eager, plan=plan)[1]
+
+
+@pytest.mark.parametrize("declined", [True, False])
+def test_colours_are_for_a_terminal_that_has_not_declined_them(
+    declined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if declined:
+        monkeypatch.setenv("NO_COLOR", "1")
+    lines = shown(tmp_path / "s", *sweep_of_nine())
+    assert any("\x1b[" in line for line in lines) != declined
+
+
+def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
+    idle = dataclasses.replace(completed(), environment={"load": 0.3, "cores": 2})
+    busy = dataclasses.replace(idle, environment={"load": 3.94, "cores": 2})
+    told = "the machine was busy, load 3.9 on 2 cores"
+    assert told not in "\n".join(shown(tmp_path / "idle", idle))
+    assert f"times are unsure: {told} when it began" in shown(tmp_path / "busy", busy)
+    assert told not in summary.of_run(kept(idle, tmp_path / "idle run"), 1.0, None)
+    assert told in summary.of_run(kept(busy, tmp_path / "busy run"), 1.0, None)

@@ -1,0 +1,401 @@
+"""Reading the profiler's file: on files encoded by hand, and against protobuf's own reader."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import struct
+import subprocess
+import sys
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runner.trial.measure.xplane import MARK, NONE, Mark, Window, XPlaneError, parse
+
+START_NS = 1_795_000_000_000_000_000
+NAMES = {
+    1: "allocator_name", 2: "requested_bytes", 3: "allocation_bytes", 4: "addr",
+    5: "bytes_allocated", 6: "peak_bytes_in_use", 7: "data_type", 8: "tf_op", 9: "shape",
+    10: "index", 11: "fragmentation", 12: "id", 13: "profile_start_time",
+    200: "cpu_bfc", 201: "MatMul", 202: "[2,3]",
+}  # fmt: skip
+EVENTS = {
+    1: "MemoryAllocation", 2: "MemoryDeallocation", 3: f"{MARK}steps", 4: "ExecutorState::Process",
+    5: "EagerLocalExecute: _EagerConst", 6: "model/mm:_MklMatMul",
+}  # fmt: skip
+
+
+class Encoder:
+    """Protocol buffer's wire format. Given a source of chance, it writes the same message another
+    way: fields in any order, unknown ones among them, and numbers wider than they need be."""
+
+    def __init__(self, chance: random.Random | None = None) -> None:
+        self.chance = chance
+
+    def varint(self, number: int) -> bytes:
+        octets = []
+        while number >= 0x80:
+            octets.append(number & 0x7F | 0x80)
+            number >>= 7
+        octets.append(number)
+        if self.chance and len(octets) < 9 and self.chance.random() < 0.2:
+            octets[-1] |= 0x80
+            octets.append(0)
+        return bytes(octets)
+
+    def field(self, number: int, value: int | float | bytes) -> bytes:
+        if isinstance(value, bytes):
+            return self.varint(number << 3 | 2) + self.varint(len(value)) + value
+        if isinstance(value, float):
+            return self.varint(number << 3 | 1) + struct.pack("<d", value)
+        return self.varint(number << 3) + self.varint(value % 2**64)
+
+    def message(self, *fields: bytes) -> bytes:
+        parts = list(fields)
+        if self.chance:
+            unknown = [
+                self.field(99, b"something new"),
+                self.field(98, 2**63),
+                self.field(97, 0.5),
+                self.varint(96 << 3 | 5) + b"four",
+            ]
+            parts += [part for part in unknown if self.chance.random() < 0.3]
+            self.chance.shuffle(parts)
+        return b"".join(parts)
+
+    def stat(self, name: int, value: int | float | bytes, field: int = 4) -> bytes:
+        kind = 2 if isinstance(value, float) else field
+        return self.message(self.field(1, name), self.field(kind, value))
+
+    def event(self, name: int, at_ns: int, *stats: bytes, lasting_ns: int = 0) -> bytes:
+        fields = [self.field(1, name), self.field(2, at_ns * 1000)]
+        if lasting_ns:
+            fields.append(self.field(3, lasting_ns * 1000))
+        return self.message(*fields, *(self.field(4, stat) for stat in stats))
+
+    def memory(self, at_ns: int, address: int, size: int, freed: bool = False) -> bytes:
+        return self.event(
+            2 if freed else 1,
+            at_ns,
+            self.stat(1, 200, field=7),
+            self.stat(11, 0.0447) if freed else self.stat(11, 0),
+            self.stat(2, size),
+            self.stat(3, size + 255),
+            self.stat(4, address),
+            self.stat(5, size * 3),
+            self.stat(6, size * 4),
+            self.stat(12, -9_048_748_963_345_514_977),
+            self.stat(7, 1),
+            *([] if freed else [self.stat(8, 201, field=7), self.stat(9, 202, field=7)]),
+        )
+
+    def line(self, *events: bytes, timestamp_ns: int = 0) -> bytes:
+        return self.message(
+            self.field(1, 2**63 + 5),
+            self.field(2, b"a thread"),
+            self.field(3, timestamp_ns),
+            *(self.field(4, event) for event in events),
+        )
+
+    def named(self, name: str) -> bytes:
+        display_name = name.rpartition(":")[2]  # the profiler gives one to ops: `node:type`
+        extra = [self.field(4, display_name.encode())] if "/" in name else []
+        return self.message(self.field(2, name.encode()), *extra)
+
+    def plane(self, *lines: bytes) -> bytes:
+        tables = [
+            self.field(table, self.message(self.field(1, key), self.field(2, self.named(name))))
+            for table, names in ((4, EVENTS), (5, NAMES))
+            for key, name in names.items()
+        ]
+        return self.message(
+            self.field(2, b"/host:CPU"), *(self.field(3, line) for line in lines), *tables
+        )
+
+    def space(self, *lines: bytes, start_ns: int = START_NS) -> bytes:
+        task = [
+            self.field(2, b"Task Environment"),
+            self.field(5, self.message(self.field(1, 13), self.field(2, self.named(NAMES[13])))),
+            self.field(6, self.stat(13, start_ns, field=3)),
+        ]
+        planes = [self.plane(*lines), *([self.message(*task)] if start_ns else [])]
+        return self.message(*(self.field(1, plane) for plane in planes))
+
+
+def columns(window: Window) -> dict[str, object]:
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in asdict(window).items()
+    }
+
+
+def texts(window: Window, codes: np.ndarray) -> list[str | None]:
+    return [None if code == NONE else window.names[code] for code in codes]
+
+
+def test_an_allocation_is_read_with_all_that_the_replay_needs() -> None:
+    encoder = Encoder()
+    line = encoder.line(
+        encoder.memory(1_000, 140_710_603_894_848, 40_000),
+        encoder.event(4, 1_500, lasting_ns=7),
+        encoder.memory(2_000, 140_710_603_894_848, 40_000, freed=True),
+        timestamp_ns=50,
+    )
+
+    window = parse(encoder.space(line))
+
+    assert window.time_ns.tolist() == [START_NS + 1_050, START_NS + 2_050]
+    assert window.freed.tolist() == [False, True]
+    assert window.address.tolist() == [140_710_603_894_848] * 2
+    assert window.requested_bytes.tolist() == [40_000] * 2
+    assert window.allocated_bytes.tolist() == [40_255] * 2
+    assert window.in_use_bytes.tolist() == [120_000] * 2
+    assert window.peak_bytes.tolist() == [160_000] * 2
+    assert window.dtype.tolist() == [1, 1]
+    assert texts(window, window.allocator) == ["cpu_bfc"] * 2
+    assert texts(window, window.op) == ["MatMul", None]
+    assert texts(window, window.shape) == ["[2,3]", None]
+    assert window.trace_events == 3
+
+
+def test_marks_are_read_with_their_name_their_step_and_their_span() -> None:
+    encoder = Encoder()
+    line = encoder.line(encoder.event(3, 700, encoder.stat(10, 12), lasting_ns=30))
+
+    window = parse(encoder.space(line))
+
+    assert window.marks == (Mark("steps", 12, START_NS + 700, START_NS + 730),)
+
+
+def test_events_of_several_threads_come_out_in_order_of_time() -> None:
+    encoder = Encoder()
+    one = encoder.line(encoder.memory(10, 1, 1), encoder.memory(30, 3, 1), timestamp_ns=100)
+    other = encoder.line(encoder.memory(0, 2, 1), encoder.memory(60, 4, 1), timestamp_ns=120)
+
+    assert parse(encoder.space(one, other)).address.tolist() == [1, 2, 3, 4]
+
+
+def test_an_allocation_without_a_shape_lies_within_the_innermost_span_of_its_thread() -> None:
+    encoder = Encoder()
+    needed = [(1, 200, 7), (2, 8, 4), (3, 256, 4), (4, 99, 4), (5, 256, 4), (6, 256, 4)]
+    stats = [encoder.stat(name, value, field) for name, value, field in needed]
+    line = encoder.line(
+        encoder.event(5, 100, lasting_ns=50),
+        encoder.event(1, 110, *stats),
+        encoder.event(6, 120, lasting_ns=10),
+        encoder.event(1, 125, *stats),
+        encoder.event(1, 140, *stats),
+        encoder.event(1, 151, *stats),
+        encoder.memory(145, 7, 7),
+    )
+
+    window = parse(encoder.space(line))
+
+    inside, outside = "EagerLocalExecute: _EagerConst", None
+    assert texts(window, window.within) == [inside, EVENTS[6], inside, None, outside]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.integers(), st.integers(1, 2**47), st.integers(1, 2**40))
+def test_order_of_fields_unknown_fields_and_width_of_numbers_make_no_difference(
+    seed: int, address: int, size: int
+) -> None:
+    def space(encoder: Encoder) -> bytes:
+        return encoder.space(
+            encoder.line(
+                *(encoder.memory(at, address + at, size // at) for at in range(1, 6)),
+                encoder.event(3, 70, encoder.stat(10, 3), lasting_ns=9),
+                timestamp_ns=77,
+            ),
+            encoder.line(*(encoder.memory(9 + at, address + at, 5, True) for at in range(3))),
+        )
+
+    plain, other = parse(space(Encoder())), parse(space(Encoder(random.Random(seed))))
+
+    assert texts(plain, plain.op) == texts(other, other.op)
+    numbers = ("time_ns", "freed", "address", "requested_bytes", "allocated_bytes", "dtype")
+    for name in (*numbers, "in_use_bytes", "peak_bytes", "marks", "trace_events"):
+        assert columns(plain)[name] == columns(other)[name]
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.lists(st.integers(0, 2**62), min_size=1, max_size=50))
+def test_numbers_of_any_size_are_read_exactly(sizes: list[int]) -> None:
+    encoder = Encoder()
+    stats = [(1, 200, 7), (3, 1, 4), (4, 99, 4), (5, 256, 4), (6, 256, 4)]
+    line = encoder.line(
+        *(
+            encoder.event(1, at, *(encoder.stat(*one) for one in (*stats, (2, size, 4))))
+            for at, size in enumerate(sizes)
+        )
+    )
+
+    assert parse(encoder.space(line)).requested_bytes.tolist() == sizes
+
+
+def test_a_name_that_is_no_utf_8_and_one_that_is_written_out_are_read() -> None:
+    encoder = Encoder()
+    stats = [(1, b"cpu_\xff", 5), (2, 8, 4), (3, 256, 4), (4, 99, 4), (5, 256, 4), (6, 256, 4)]
+    line = encoder.line(encoder.event(1, 5, *(encoder.stat(*one) for one in stats)))
+
+    window = parse(encoder.space(line))
+
+    assert texts(window, window.allocator) == ["cpu_\ufffd"]
+
+
+def test_an_empty_file_is_an_empty_window() -> None:
+    window = parse(b"")
+
+    assert window.time_ns.size == window.trace_events == 0
+    assert window.marks == ()
+
+
+def test_a_file_that_is_cut_short_anywhere_is_refused() -> None:
+    encoder = Encoder()
+    plane = encoder.field(1, encoder.plane(encoder.line(encoder.memory(5, 1, 300))))
+
+    assert parse(plane).time_ns.size == 1
+    for size in range(1, len(plane)):
+        with pytest.raises(XPlaneError):
+            parse(plane[:size])
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.data())
+def test_a_garbled_file_is_read_or_refused_and_nothing_else(data: st.DataObject) -> None:
+    encoder = Encoder()
+    whole = encoder.space(encoder.line(encoder.memory(5, 1, 300), encoder.memory(9, 1, 300, True)))
+    garbled = bytearray(whole)
+    for _ in range(data.draw(st.integers(1, 4))):
+        garbled[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+
+    with contextlib.suppress(XPlaneError):
+        parse(bytes(garbled))
+
+
+@pytest.mark.parametrize(
+    ("stats", "complaint"),
+    [
+        ([(1, 200, 7), (2, 8, 4), (3, 256, 4)], "without addr"),
+        ([(1, 200, 7), (2, 8.5, 4)], "requested_bytes: is no whole number"),
+        ([(1, 3, 4)], "neither a text"),
+        ([(1, 777, 7)], "name 777"),
+    ],
+)
+def test_an_allocation_that_cannot_be_understood_is_refused(
+    stats: list[tuple[int, int | float, int]], complaint: str
+) -> None:
+    encoder = Encoder()
+    line = encoder.line(encoder.event(1, 5, *(encoder.stat(*one) for one in stats)))
+
+    with pytest.raises(XPlaneError, match=complaint):
+        parse(encoder.space(line))
+
+
+def test_marks_without_a_clock_are_refused() -> None:
+    encoder = Encoder()
+    line = encoder.line(encoder.event(3, 700, encoder.stat(10, 0), lasting_ns=30))
+
+    with pytest.raises(XPlaneError, match="profile_start_time"):
+        parse(encoder.space(line, start_ns=0))
+
+
+REAL = """
+import glob, json, sys, tempfile
+import numpy as np
+import tensorflow as tf
+from tensorflow.tsl.profiler.protobuf import xplane_pb2
+from runner.measure import xplane
+
+folder = tempfile.mkdtemp()
+tf.profiler.experimental.start(folder, tf.profiler.experimental.ProfilerOptions(2, 0, 0))
+state = tf.random.normal([57, 123])
+weight = tf.random.normal([123, 123])
+
+@tf.function
+def loop(state):
+    with tf.name_scope("outer"):
+        return tf.while_loop(lambda i, s: i < 20, lambda i, s: (i + 1, s @ weight), [0, state])[1]
+
+@tf.function(jit_compile=True)
+def fused(state):
+    return tf.tanh(state @ weight) @ weight
+
+for step in range(3):
+    with tf.profiler.experimental.Trace("runner/steps", index=step):
+        with tf.GradientTape() as tape:
+            tape.watch(state)
+            loss = tf.reduce_sum(loop(state)) + tf.reduce_sum(fused(state)) + tf.constant(2.0)
+        tape.gradient(loss, state)
+tf.profiler.experimental.stop()
+(path,) = glob.glob(folder + "/plugins/profile/*/*.xplane.pb")
+content = open(path, "rb").read()
+
+plain, marks, total = [], [], 0
+planes = xplane_pb2.XSpace.FromString(content).planes
+(start,) = [s.uint64_value for p in planes for s in p.stats
+            if p.stat_metadata[s.metadata_id].name == "profile_start_time"]
+for plane in planes:
+    for line in plane.lines:
+        for event in line.events:
+            total += 1
+            name = plane.event_metadata[event.metadata_id].name
+            stats = {}
+            for stat in event.stats:
+                kind = stat.WhichOneof("value")
+                value = getattr(stat, kind)
+                if kind == "ref_value":
+                    value = plane.stat_metadata[value].name
+                stats[plane.stat_metadata[stat.metadata_id].name] = value
+            time = start + line.timestamp_ns + event.offset_ps // 1000
+            if name in ("MemoryAllocation", "MemoryDeallocation"):
+                plain.append((time, name == "MemoryDeallocation", stats["addr"],
+                    stats["requested_bytes"], stats["allocation_bytes"], stats["bytes_allocated"],
+                    stats["peak_bytes_in_use"], stats["data_type"], stats["allocator_name"],
+                    stats.get("tf_op"), stats.get("shape")))
+            elif name.startswith("runner/"):
+                marks.append((name[7:], stats["index"], time, time + event.duration_ps // 1000))
+plain.sort(key=lambda row: row[0])
+marks.sort(key=lambda mark: mark[2])
+
+window = xplane.parse(content)
+text = lambda codes: [None if code < 0 else window.names[code] for code in codes]
+ours = list(zip(window.time_ns.tolist(), window.freed.tolist(), window.address.tolist(),
+    window.requested_bytes.tolist(), window.allocated_bytes.tolist(), window.in_use_bytes.tolist(),
+    window.peak_bytes.tolist(), window.dtype.tolist(), text(window.allocator), text(window.op),
+    text(window.shape)))
+print(json.dumps({
+    "events": len(plain), "equal": ours == plain, "marks": len(marks),
+    "equal_marks": [tuple(mark) for mark in window.marks] == marks,
+    "equal_total": window.trace_events == total,
+    "within": sorted({name for name in text(window.within) if name}),
+    "types": sorted(set(window.op_types.values())),
+    "lines": sum(1 for plane in planes for line in plane.lines),
+}))
+"""
+
+
+def test_a_real_trace_is_read_as_protobufs_own_reader_reads_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REAL],
+        env={**os.environ, "TF_CPU_ALLOCATOR_USE_BFC": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+
+    assert found["events"] > 300
+    assert found["lines"] > 1
+    assert found["marks"] == 3
+    assert found["equal"]
+    assert found["equal_marks"]
+    assert found["equal_total"]
+    assert any("Executable::Execute" in name or "fused" in name for name in found["within"])
+    assert any("MatMul" in kind for kind in found["types"])
