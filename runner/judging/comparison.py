@@ -17,6 +17,8 @@ would settle it. What counts as the same:
   its steps' peaks differ from each other, two cells that differ by no more are not told apart.
 - Counts: nothing but the same number.
 
+A share of an amount is one of the larger side: it does not matter which side is the baseline.
+
 Rows are many, and chance gets its try in each: the intervals of the rows that have an error hold
 *together* with 95 % (Bonferroni: each at 1 - 0.05 / rows). That is stricter than Holm's or
 Benjamini and Hochberg's way, and lets the interval and the verdict be one statement.
@@ -271,7 +273,8 @@ def _amount_effect(
     """On the difference in bytes, or in number: ratios know nothing to say of zeros."""
     a, b = _amount_side(metric, baseline), _amount_side(metric, candidate)
     absolute, relative = _tolerance(metric, threshold)
-    bound = max(absolute, relative * abs(a.center))
+    # Of the larger side, whichever that is: swapped, the two sides get the swapped verdict.
+    bound = max(absolute, relative * max(abs(a.center), abs(b.center)))
     parts = [readable(metric.name, absolute)] if absolute else []
     parts += [f"{relative * 100:.3g} %"] if relative else []
 
@@ -284,7 +287,7 @@ def _amount_effect(
 
 
 def _tolerance(metric: Metric, threshold: float) -> tuple[float, float]:
-    """What counts as the same: an absolute amount, and a share of the baseline."""
+    """What counts as the same: an absolute amount, and a share of the larger side."""
     if not metric.is_memory:
         return 0.0, 0.0
     per_step = metric.unit == "bytes/step"
