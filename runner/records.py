@@ -16,11 +16,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from runner import places
 from runner.errors import BadInput
 
 SCHEMA = 1
 RECORD_FILE = "record.json"
 TRIALS_FILE = "trials.jsonl"
+LOG_FILE = "run.log"
 
 
 class Status(StrEnum):
@@ -118,12 +120,10 @@ def _outcome(data: dict[str, Any]) -> Outcome:
 def write(record: Record, folder: Path) -> Path:
     """Write `record.json` whole or not at all: under another name, synced, then renamed."""
     path = folder / RECORD_FILE
-    scratch = folder / f".{RECORD_FILE}.{os.getpid()}"
-    with scratch.open("w") as file:
+    with places.whole(path) as scratch, scratch.open("w") as file:
         json.dump({"schema": record.schema, **to_json(record)}, file, allow_nan=False, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    scratch.replace(path)
     return path
 
 
