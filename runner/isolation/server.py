@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from runner.allocations import Allocations
 from runner.errors import ServerError
 from runner.plan import Assignment
 from runner.records import COMPLETED, Outcome, Status, Trial
@@ -182,10 +183,13 @@ def _read(
     facts: dict[str, Any] = {}
     allocations = None
     if isinstance(result, dict):
+        if found := result.get("allocations"):
+            allocations = Allocations.from_json(found)
         if "status" not in result:
-            return Trial(assignment.kind, assignment.index, COMPLETED, **result)
+            whole = {**result, "allocations": allocations}
+            return Trial(assignment.kind, assignment.index, COMPLETED, **whole)
         outcome = Outcome(Status(result["status"]), phase, result["reason"])
-        facts, allocations = result["facts"], result.get("allocations")
+        facts = result["facts"]
     elif isinstance(result, _DeadlinePassed):
         reason = f"passed its deadline of {timeout_seconds:g} s (measure.timeout_seconds)"
         outcome = Outcome(Status.TIMED_OUT, phase, reason)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import places, records
+from runner.allocations import Allocations
 from runner.config import Experiment
 from runner.judging import estimate
 from runner.plan import Assignment, Planned
@@ -134,9 +135,9 @@ def close_run(run: Run, machine: Mapping[str, Any]) -> Record:
     return record
 
 
-def _at_the_highest_peak(trials: tuple[Trial, ...]) -> dict[str, Any] | None:
+def _at_the_highest_peak(trials: tuple[Trial, ...]) -> Allocations | None:
     seen = [trial.allocations for trial in trials if trial.allocations]
-    return max(seen, key=lambda each: int(each["total_bytes"]), default=None)
+    return max(seen, key=lambda each: each.total_bytes, default=None)
 
 
 def abandon(run: Run, status: Status, reason: str) -> None:

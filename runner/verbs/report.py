@@ -82,7 +82,7 @@ def _print_peaks(folders: Sequence[Path], as_json: bool) -> int:
             {
                 "folder": str(folder.resolve()),
                 "cell": record.cell,
-                "allocations": record.allocations,
+                "allocations": record.allocations and record.allocations.to_json(),
             }
             for folder, record in found
         ]
@@ -93,7 +93,7 @@ def _print_peaks(folders: Sequence[Path], as_json: bool) -> int:
     names = grid.varied or ["scenario", "execution", "batch_size"]
     for _, record in found:
         print(f"{grid.label(record, names)}")
-        if record.allocations and record.allocations["groups"]:
+        if record.allocations and record.allocations.groups:
             print(peak.terminal(record.allocations, most))
         else:
             why = record.unavailable.get("tensor_peak_bytes", "allocations were not recorded")
