@@ -1,5 +1,5 @@
 """Where things are: the one home of paths that do not depend on the folder one stands in; and how
-a path is spelled, and a file gets to its place.
+a path is spelled, and a file gets to its place. Core: standard library only.
 
 In a clone `conf/` and `scenarios/` lie beside `runner/`, for people to find; in an installed copy
 they lie inside it (see setup.py), so that nothing of ours takes a common name in site-packages.
