@@ -16,12 +16,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from runner import places
 from runner.allocations import Allocations
 from runner.errors import BadInput
 
 SCHEMA = 1
 RECORD_FILE = "record.json"
 TRIALS_FILE = "trials.jsonl"
+LOG_FILE = "run.log"
 
 
 class Status(StrEnum):
@@ -125,12 +127,10 @@ def _allocations(data: dict[str, Any] | None) -> Allocations | None:
 def write(record: Record, folder: Path) -> Path:
     """Write `record.json` whole or not at all: under another name, synced, then renamed."""
     path = folder / RECORD_FILE
-    scratch = folder / f".{RECORD_FILE}.{os.getpid()}"
-    with scratch.open("w") as file:
+    with places.whole(path) as scratch, scratch.open("w") as file:
         json.dump({"schema": record.schema, **to_json(record)}, file, allow_nan=False, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    scratch.replace(path)
     return path
 
 

@@ -26,9 +26,10 @@ from typing import Any
 
 from runner.allocations import Allocations
 from runner.errors import ServerError
+from runner.plan import Assignment
 from runner.records import COMPLETED, Outcome, Status, Trial
 from runner.trial import warm
-from runner.trial.worker import CANNOT_SEND, Assignment, main
+from runner.trial.worker import CANNOT_SEND, main
 
 _MOST_OUTPUT = 1_000_000
 """Bytes of one child's output that the log keeps; a flood is counted, not kept."""

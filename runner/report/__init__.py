@@ -14,11 +14,10 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
-from runner import records
+from runner import places, records
 from runner.allocations import Allocations, Curve
 from runner.export import allocations as allocation_views
 from runner.records import RECORD_FILE, Record
@@ -98,7 +97,6 @@ def pictures(folder: Path, into: Path | None = None) -> list[Path]:
 
 
 def _keep(path: Path, text: str) -> Path:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
+    with places.whole(path) as scratch:
+        scratch.write_text(text, encoding="utf-8")
     return path

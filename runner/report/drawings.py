@@ -6,7 +6,6 @@ Drawn by matplotlib without its window machinery: importing this module takes 0.
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from runner import places
 from runner.allocations import Allocations
 from runner.export.allocations import label
 from runner.metrics import readable_bytes, readable_seconds
@@ -271,10 +271,8 @@ def _short(text: str, most: int = 60) -> str:
 
 
 def _keep(figure: Figure, path: Path) -> Path:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
     FigureCanvasAgg(figure)
-    with warnings.catch_warnings():
+    with places.whole(path) as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a name in letters that the font lacks
         figure.savefig(scratch, format="png", dpi=110)
-    scratch.replace(path)
     return path

@@ -432,5 +432,7 @@ def test_publish_refuses_what_it_can_t_do_and_writes_nothing(
 
 
 def test_the_local_store_is_the_usual_one() -> None:
-    assert tracking.chosen([]) == LOCAL
-    assert tracking.chosen(["tracking.experiment=mine"]).experiment == "mine"
+    from runner.composing.store import chosen_store
+
+    assert chosen_store([]) == LOCAL
+    assert chosen_store(["tracking.experiment=mine"]).experiment == "mine"
