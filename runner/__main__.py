@@ -5,14 +5,14 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import platform
 import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.errors import BadInput, Interrupted, RunnerError, nearest
-from runner.running.environment import check_platform
+from runner.errors import BadInput, Interrupted, RunnerError, Unavailable, nearest
 from runner.terminal.console import screens
 
 _VERBS = Path(__file__).parent / "verbs"
@@ -49,7 +49,7 @@ def main(words: Sequence[str]) -> int:
 def _answered(words: Sequence[str]) -> int:
     """The exit code; whatever goes wrong is one message here, foreseen or not."""
     try:
-        check_platform()
+        _check_platform()
         return _dispatch(list(words))
     except (RunnerError, Interrupted) as error:
         print(f"runner: {error}", file=sys.stderr)
@@ -102,6 +102,14 @@ def _can_be_said(error: Exception) -> bool:
         return False
 
 
+def _check_platform() -> None:
+    if not sys.platform.startswith("linux"):
+        raise Unavailable(
+            f"the runner measures on Linux; this is {platform.system()}.",
+            "Its meters read the Linux kernel's accounts; run it in a Linux container or machine.",
+        )
+
+
 def _dispatch(words: list[str]) -> int:
     first = words[0] if words else ""
     if first in ("-h", "--help"):
@@ -119,5 +127,10 @@ def _call(verb: str, words: list[str]) -> int:
     return code
 
 
+def command() -> int:
+    """The console command `runner`, which pip makes: the same as `python -m runner`."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command())

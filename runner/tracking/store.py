@@ -255,11 +255,13 @@ class Store:
             [self._experiment], "attributes.status = 'RUNNING'", ViewType.ACTIVE_ONLY
         )
         for run in running:
-            folder = Path(run.data.tags.get("folder") or "/").resolve()
-            if folder.is_relative_to(self._place.outputs):
-                with suppress(BadInput, OSError, ValueError):  # one that can't be read: no obstacle
-                    if records.read_brief(folder).id == run.data.tags.get("record"):
-                        self.publish(folder)
+            with suppress(BadInput, OSError, ValueError):  # what can't be read is no obstacle
+                folder = Path(run.data.tags.get("folder") or "/").resolve()
+                if (
+                    folder.is_relative_to(self._place.outputs)
+                    and records.read_brief(folder).id == run.data.tags.get("record")
+                ):
+                    self.publish(folder)
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
