@@ -175,7 +175,9 @@ def environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 def search_path() -> str:
     """Where a process that does not start in the user's folder finds the runner."""
-    return os.pathsep.join(filter(None, [str(places.package().parent), os.environ.get("PYTHONPATH", "")]))
+    return os.pathsep.join(
+        filter(None, [str(places.package().parent), os.environ.get("PYTHONPATH", "")])
+    )
 
 
 class NoTracker:

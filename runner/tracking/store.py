@@ -257,10 +257,9 @@ class Store:
         for run in running:
             with suppress(BadInput, OSError, ValueError):  # what can't be read is no obstacle
                 folder = Path(run.data.tags.get("folder") or "/").resolve()
-                if (
-                    folder.is_relative_to(self._place.outputs)
-                    and records.read_brief(folder).id == run.data.tags.get("record")
-                ):
+                if folder.is_relative_to(self._place.outputs) and records.read_brief(
+                    folder
+                ).id == run.data.tags.get("record"):
                     self.publish(folder)
 
     @contextmanager
