@@ -22,6 +22,9 @@ from pathlib import Path
 ALIGNMENT = "alignment and gaps"
 """The op of a block's bytes that no buffer covers at its peak."""
 
+_DEEPEST = 8
+"""Of instructions that XLA put in, one after another."""
+
 _TYPES = {
     "pred": "bool", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "f16": "float16",
@@ -53,7 +56,8 @@ class _Value:
     size: int
     offset: int
     type: str
-    instruction: str
+    node: str
+    kind: str
     begin: int
     end: int
 
@@ -62,18 +66,38 @@ class _Value:
 
     @property
     def buffer(self) -> Buffer:
-        kind = _said(self.instruction, "op_type")
-        node = _said(self.instruction, "op_name")
         typed = re.match(r"\(?([a-z]+\d*)\[([\d,]*)\]", self.type)
         shape = tuple(int(size) for size in typed[2].split(",") if size) if typed else None
         dtype = _TYPES.get(typed[1], typed[1]) if typed else "untyped"
-        op = kind or re.sub(r"(?:^wrapped_|[.\d]+$|\{.*\}$)", "", self.name)
-        return Buffer(op, node, shape, dtype, self.size)
+        op = self.kind or re.sub(r"(?:^wrapped_|[.\d]+$|\{.*\}$)", "", self.name)
+        return Buffer(op, self.node, shape, dtype, self.size)
 
 
-def _said(instruction: str, key: str) -> str:
-    found = re.search(rf'{key}="([^"]*)"', instruction)
-    return found[1] if found else ""
+class _Instructions:
+    """What XLA says of each instruction: the node that it is of, and its type."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def add(self, line: str) -> str:
+        name = line.split("%", 1)[-1].split(" ", 1)[0]
+        self._texts[name] = line
+        return name
+
+    def said(self, name: str, key: str) -> str:
+        found = re.search(rf'{key}="([^"]*)"', self._texts.get(name, ""))
+        return found[1] if found else ""
+
+    def node(self, name: str) -> str:
+        """Of one that XLA put in, as a copy, the node of what goes into it."""
+        for _ in range(_DEEPEST):
+            if node := self.said(name, "op_name"):
+                return "" if node.startswith("XLA_") else node
+            fed = re.search(r"\(%([^\s,)]+)", self._texts.get(name, ""))
+            if fed is None:
+                break
+            name = fed[1]
+        return ""
 
 
 class Blocks:
@@ -108,14 +132,14 @@ class Blocks:
 
 def _allocations(text: str) -> Iterator[tuple[str, int, list[_Value]]]:
     """Each allocation: what it is for, its size, its values."""
-    instructions: dict[str, str] = {}
+    instructions, names = _Instructions(), dict[str, str]()
     ranges: dict[str, tuple[int, int]] = {}
     current = ""
     for line in text.splitlines():
         if head := _HEAD.match(line):
             current = head[1]
         elif line.startswith(" from instruction: "):
-            instructions[current] = line
+            names[current] = instructions.add(line)
         elif live := _RANGE.match(line):
             ranges[live[1]] = int(live[2]), int(live[3])
     what, size, values = "", 0, list[_Value]()
@@ -127,10 +151,11 @@ def _allocations(text: str) -> Iterator[tuple[str, int, list[_Value]]]:
         elif value := _VALUE.match(line):
             number, name = value[1], value[2]
             begin, end = ranges.get(name if name.endswith("}") else f"{name}{{}}", (0, -1))
+            of = names.get(number, "")
             values.append(
                 _Value(
                     *(name, int(value[3]), int(value[4]), value[5]),
-                    *(instructions.get(number, ""), begin, end),
+                    *(instructions.node(of), instructions.said(of, "op_type"), begin, end),
                 )
             )
         elif line.startswith("Used values:"):

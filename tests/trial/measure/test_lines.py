@@ -256,7 +256,9 @@ def test_eagerly_every_line_has_the_bytes_that_it_makes(found: Any, name: str) -
 @pytest.mark.parametrize("name", NAMES[:-1])
 @pytest.mark.parametrize("execution", ["graph", "xla"])
 def test_in_a_graph_and_under_xla_too(found: Any, execution: str, name: str) -> None:
-    assert bytes_at(found[execution], name) == BYTES[name]
+    """A graph computes what is asked for twice once; XLA copies it for each result."""
+    times = TIMES.get(name, 1) if execution == "graph" else 1
+    assert bytes_at(found[execution], name) == BYTES[name] // times
 
 
 @pytest.mark.parametrize("execution", ["eager", "graph", "xla"])
@@ -281,7 +283,11 @@ def test_a_line_has_its_callers_and_its_source_text(found: Any) -> None:
 
 def test_keras_layer_is_the_scope_of_what_it_makes(found: Any) -> None:
     for execution in ("eager", "graph", "xla"):
-        assert bytes_at(found[execution], "layer", scope="squaring") == BYTES["layer"]
+        allocations = found[execution]
+        (line,) = (
+            each for each in allocations["lines"] if (each["file"], each["line"]) == place("layer")
+        )
+        assert [part["scope"].startswith("squaring") for part in line["parts"]] == [True]
 
 
 @pytest.mark.parametrize("execution", ["own_eager", "own_graph"])
