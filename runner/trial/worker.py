@@ -128,7 +128,7 @@ def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     if warm.problem:
         raise RunnerError(f"TensorFlow could not be loaded.\n{warm.problem}")
     _limit_host(assignment)
-    trial = {"timing": _time, "memory": _trace, "look": _look}[assignment.kind]
+    trial = {"timing": _time, "memory": _trace, "host": _hold, "look": _look}[assignment.kind]
     return trial(assignment, pipe, facts)
 
 
@@ -137,7 +137,7 @@ def _limit_host(assignment: Assignment) -> None:
     limit_mb = assignment.experiment.measure.host_limit_mb
     if limit_mb is None:
         return
-    if assignment.kind == "memory":
+    if assignment.kind in ("memory", "host"):
         limit_mb += _TRACER_MB
     with open("/proc/self/status") as status:  # noqa: PTH123
         data = next(line for line in status if line.startswith("VmData:"))
@@ -262,6 +262,36 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     if assignment.with_requests:
         facts["requests"] = requests.to_json()
     return samples.of_memory_trial(found, facts)
+
+
+def _hold(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """A host trial: what each step leaves behind, by line and kind, and what holds it."""
+    from runner.trial import devices, hold
+    from runner.trial.execution import Execution
+    from runner.trial.measure.survivors import Survivors
+
+    experiment = assignment.experiment
+    survivors = Survivors()
+    placed = devices.prepare(experiment.device, exact=False)
+    facts.update(placed.facts)
+    execution = Execution(experiment.execution)
+    traced, found = _on_a_bare_stack(
+        hold.go_through,
+        lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
+        _Announcing(_Silent(), pipe),
+        survivors,
+        placed.settle,
+    )
+    held = {"steps": traced, "survivors": survivors.read(), **found}
+    return {"facts": {**facts, "held": held, "unavailable": {}}}
+
+
+class _Silent:
+    """A meter that reads nothing."""
+
+    def begin(self, phase: Phase, step: int) -> None: ...
+
+    def end(self, phase: Phase, step: int) -> None: ...
 
 
 def _desk(assignment: Assignment, execution: Any, facts: dict[str, Any]) -> Desk:
