@@ -39,6 +39,7 @@ NonNegative = Annotated[int, Range(0, _MOST)]
 Seconds = Annotated[float, Range(1e-3, 1e7)]
 
 DeviceKind = Literal["auto", "cpu", "gpu"]
+BetweenSteps = Literal["nothing", "gc_collect", "clear_session", "malloc_trim"]
 TrackingKind = Literal["local", "server", "none"]
 
 T = TypeVar("T")
@@ -63,6 +64,8 @@ class Measure:
     name: str
     timing_processes: NonNegative
     memory_processes: NonNegative
+    host_processes: NonNegative
+    between_steps: BetweenSteps
     warmup_steps: NonNegative
     steps: Count
     min_steps: Count

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner import records
-from runner.composing.composition import Plan
 from runner.export import frames
 from runner.judging import selection
 from runner.metrics import METRICS, readable
-from runner.records import RECORD_FILE, Outcome, Record
+from runner.places import relative
+from runner.plan import Plan
+from runner.records import LOG_FILE, RECORD_FILE, Outcome, Record
 from runner.running.engine import Result
-from runner.running.lifecycle import LOG_FILE, relative
 from runner.terminal.console import readable_duration, styled
 from runner.tracking import LOCAL_UI, Links
 
@@ -70,7 +70,7 @@ def _ended(outcome: Outcome) -> str:
 
 def _evidence(record: Record) -> str:
     counts = {kind: sum(1 for trial in record.trials if trial.kind == kind)
-              for kind in ("memory", "timing")}  # fmt: skip
+              for kind in ("memory", "timing", "host")}  # fmt: skip
     parts = [f"{count} {kind}" for kind, count in counts.items() if count]
     trials = "trial" if sum(counts.values()) == 1 else "trials"
     return f"{' + '.join(parts) or 'no'} {trials} (measure={record.spec['measure']['name']})"

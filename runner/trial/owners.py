@@ -9,7 +9,8 @@ from pathlib import Path
 from runner import places
 
 USERS, PYTHON, SCENARIO, RUNNER = "the user", "Python", "scenarios", "runner"
-OURS = (RUNNER, SCENARIO)
+OURS = {SCENARIO: places.scenarios(), RUNNER: places.package()}
+"""Scenarios first: in an installed copy they lie inside the package."""
 LIBRARIES = (PYTHON, "tensorflow", "keras", "numpy")
 
 
@@ -17,11 +18,11 @@ LIBRARIES = (PYTHON, "tensorflow", "keras", "numpy")
 def owner(file: str) -> str:
     """An installed package's name, or one of those above."""
     path = Path(file)
-    for folder in ("site-packages", "dist-packages"):
-        if folder in path.parts:
-            return path.parts[path.parts.index(folder) + 1]
-    for name in OURS:
-        if path.is_relative_to(places.project() / name):
+    for name, folder in OURS.items():
+        if path.is_relative_to(folder):
             return name
+    for packages in ("site-packages", "dist-packages"):
+        if packages in path.parts:
+            return path.parts[path.parts.index(packages) + 1]
     made = file.startswith("<") or path.name.startswith("__autograph_generated_file")
     return PYTHON if made or path.is_relative_to(sysconfig.get_path("stdlib")) else USERS
