@@ -38,6 +38,7 @@ Count = Annotated[int, Range(1, _MOST)]
 NonNegative = Annotated[int, Range(0, _MOST)]
 Seconds = Annotated[float, Range(1e-3, 1e7)]
 
+Malloc = Literal["default", "jemalloc", "tcmalloc"]
 DeviceKind = Literal["auto", "cpu", "gpu"]
 BetweenSteps = Literal["nothing", "gc_collect", "clear_session", "malloc_trim"]
 TrackingKind = Literal["local", "server", "none"]
@@ -54,6 +55,8 @@ class Device:
     memory_limit_mb: Count | None
     intra_op_threads: Count | None
     inter_op_threads: Count | None
+    malloc: Malloc
+    malloc_arenas: Count | None
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ DEVICE = {
     "memory_limit_mb": None,
     "intra_op_threads": None,
     "inter_op_threads": None,
+    "malloc": "default",
+    "malloc_arenas": None,
 }
 
 

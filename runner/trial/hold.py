@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from runner.records import Phase
@@ -43,19 +44,15 @@ def go_through(
 
     survivors.start()
     step = spans(Phase.BUILD, 0, build)
-    spans(Phase.FIRST_CALL, 0, lambda: (step(), None)[1])
+    spans(Phase.FIRST_CALL, 0, partial(_once, step))
     number = 0
-
-    def one() -> None:
-        step()
-
     for _ in range(WARMUP_STEPS):
-        spans(Phase.STEPS, number, one)
+        spans(Phase.STEPS, number, partial(_once, step))
         number += 1
     survivors.mark()
     traced, started = 0, clock()
     while traced < LEAST_STEPS or (traced < MOST_STEPS and clock() - started < MOST_SECONDS):
-        spans(Phase.STEPS, number, one)
+        spans(Phase.STEPS, number, partial(_once, step))
         survivors.mark()
         number += 1
         traced += 1
@@ -65,7 +62,7 @@ def go_through(
     holders.begin()
     more, started = 0, clock()
     while more < LEAST_STEPS or (more < MOST_STEPS and clock() - started < MOST_SECONDS / 3):
-        spans(Phase.STEPS, number, one)
+        spans(Phase.STEPS, number, partial(_once, step))
         number += 1
         more += 1
     found = holders.end(more, step)
@@ -76,3 +73,8 @@ def go_through(
     settle()
     meter.end(Phase.RELEASE, 0)
     return traced, found
+
+
+def _once(step: Step) -> None:
+    """Its result is dropped within."""
+    step()

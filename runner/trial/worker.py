@@ -64,17 +64,23 @@ class Desk:
 
 
 class _Announcing:
-    """A meter that says which phase begins, then lets the real one read."""
+    """A meter that says which phase begins, does what is to be done between two steps, then lets
+    the real one read."""
 
-    def __init__(self, meter: Meter, pipe: Connection) -> None:
+    def __init__(
+        self, meter: Meter, pipe: Connection, between: Callable[[int], object] = lambda _: None
+    ) -> None:
         self._meter = meter
         self._pipe = pipe
+        self._between = between
         self._phase: Phase | None = None
 
     def begin(self, phase: Phase, step: int) -> None:
         if phase is not self._phase:
             self._phase = phase
             _say(self._pipe, phase=phase.value)
+        if phase is Phase.STEPS:
+            self._between(step)
         self._meter.begin(phase, step)
 
     def end(self, phase: Phase, step: int) -> None:
@@ -177,6 +183,8 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner.trial import devices
     from runner.trial.execution import Execution
+    from runner.trial.measure import between
+    from runner.trial.measure.between import Books
     from runner.trial.measure.meters import HostMemory, TimingMeter
 
     experiment = assignment.experiment
@@ -186,11 +194,18 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
+    books = Books(limits.warmup_steps + limits.steps)
+    remedy = between.remedy(measure.between_steps)
+
+    def do_between(step: int) -> None:
+        remedy()
+        books.note(step)
+
     meter = TimingMeter(HostMemory())
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
-        _Announcing(meter, pipe),
+        _Announcing(meter, pipe, do_between),
         limits,
         placed.settle,
         execution.observe,
@@ -205,6 +220,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
             **facts,
             **placed.findings(exact=False),
             **execution.facts(steps - measure.warmup_steps),
+            "malloc": books.to_json(),
         },
     }
 
@@ -213,7 +229,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
     from runner.trial import devices
     from runner.trial.execution import Execution
-    from runner.trial.measure import samples
+    from runner.trial.measure import between, samples
     from runner.trial.measure.meters import MemoryMeter
     from runner.trial.measure.requests import RequestCollector
     from runner.trial.measure.tracing import AllocationTracing
@@ -226,12 +242,13 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     also = requests.feed if assignment.with_requests else None
     tracing = AllocationTracing(placed.allocator, also=also)
     steps = experiment.measure.memory_steps
+    remedy = between.remedy(experiment.measure.between_steps)
     tracing.start()
     try:
         _on_a_bare_stack(
             go_through,
             lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
-            _Announcing(MemoryMeter(tracing), pipe),
+            _Announcing(MemoryMeter(tracing), pipe, lambda _: remedy()),
             Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
             placed.settle,
             execution.observe,
@@ -256,6 +273,7 @@ def _hold(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     """A host trial: what each step leaves behind, by line and kind, and what holds it."""
     from runner.trial import devices, hold
     from runner.trial.execution import Execution
+    from runner.trial.measure import between
     from runner.trial.measure.survivors import Survivors
 
     experiment = assignment.experiment
@@ -263,10 +281,11 @@ def _hold(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     placed = devices.prepare(experiment.device, exact=False)
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
+    remedy = between.remedy(experiment.measure.between_steps)
     traced, found = _on_a_bare_stack(
         hold.go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
-        _Announcing(_Silent(), pipe),
+        _Announcing(_Silent(), pipe, lambda _: remedy()),
         survivors,
         placed.settle,
     )

@@ -99,8 +99,9 @@ def graph_per_model() -> Callable[[], None]:
 def native_op() -> Callable[[], None]:
     import tensorflow as tf
 
+    tf.random.set_seed(7)
+
     def step() -> None:
-        tf.random.set_seed(7)
         tf.random.normal([10])  # leak: native
 
     return step

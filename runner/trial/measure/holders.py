@@ -68,10 +68,11 @@ class Holders:
         gc.collect()
         objects = gc.get_objects()
         chains = _Chains(step)
-        found = [
+        told = (
             _told(each, grown, steps, before, chains)
             for each, grown in _grown(objects, before, steps)
-        ]
+        )
+        found = [each for each in told if each is not None]
         functions = list(_retraced(objects, self._traces, steps))
         if not found:
             found = list(_multiplied(objects, before, steps, chains))
@@ -100,9 +101,7 @@ def _grown(objects: list[Any], before: _Look, steps: int) -> list[tuple[Any, int
     return sorted(kept, key=lambda pair: -pair[1])[:_MOST_HOLDERS]
 
 
-def _told(
-    container: Any, grown: int, steps: int, before: _Look, chains: _Chains
-) -> dict[str, Any]:
+def _told(container: Any, grown: int, steps: int, before: _Look, chains: _Chains) -> dict[str, Any]:
     newest = list(_newest(container, grown))
     kinds = Counter(type(each).__name__ for each in newest).most_common(2)
     what = " and ".join(name for name, _ in kinds)
@@ -279,7 +278,9 @@ class _Chains:
         for referrer in gc.get_referrers(*level):
             if id(referrer) in above or self._is_mine(referrer, level, above):
                 continue
-            held = next((wanted[id(e)] for e in gc.get_referents(referrer) if id(e) in wanted), None)
+            held = next(
+                (wanted[id(e)] for e in gc.get_referents(referrer) if id(e) in wanted), None
+            )
             if held is None:
                 continue
             above[id(referrer)] = (referrer, held)
@@ -377,7 +378,7 @@ def _in_module(module: str, names: dict[str, Any], held: Any) -> str:
     name = _key_of(names, held)
     file = names.get("__file__")
     line = _assigned_at(file, name) if file and name else None
-    where = f"{_short(file)}:{line}" if line else f"module {module}"
+    where = f"{_short(file)}:{line}" if file and line else f"module {module}"
     return f"`{name}`, a {type(held).__name__} in {where}"
 
 

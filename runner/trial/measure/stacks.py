@@ -18,7 +18,7 @@ from dataclasses import dataclass
 Frame = tuple[str, str, int]
 """Function, file, line."""
 
-_EXECUTABLE = re.compile(r"\b(xla|llvm|mlir)::|\bXla[A-Z]\w*::")
+_EXECUTABLE = re.compile(r"\b(xla|llvm|mlir)::|\bXla(Compil|Device|Context)\w*::")
 _TENSOR = re.compile(
     r"\bAllocator::AllocateRaw\b|^tensorflow::Tensor::Tensor\(|\bTensorHandle::Create|TensorBuffer"
     r"|^EagerTensor(FromHandle|_init)|^tensorflow::ConvertToEagerTensor"
@@ -93,7 +93,7 @@ def _kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, known
         return "tensor"
     if any(_TRACING.search(file) or name in _MAKES_OPS for name, file, _ in inside):
         return "graph"
-    if of_python:
+    if of_python or (not known and _in_a_python_thread(native)):
         return "python"
     return "native" if not known or _through_tensorflow(inside, native) else "python"
 
@@ -105,8 +105,15 @@ def _through_tensorflow(inside: Sequence[Frame], native: Sequence[str]) -> bool:
     )
 
 
+def _in_a_python_thread(native: Sequence[str]) -> bool:
+    """What Python itself takes for a thread, before any line of it runs."""
+    return any(name.startswith(("thread_run", "_PyEval", "PyThread")) for name in native) and not (
+        _through_tensorflow((), native)
+    )
+
+
 def _what(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
-    called = _called(inside)
+    called = _called(inside) if kind != "graph" or not _of_a_function(inside) else None
     op = next((name for name, file, _ in inside if _GENERATED.search(file)), None)
     op = op and op.removesuffix("_eager_fallback")
     under = f" under {called}" if called else ""
@@ -126,6 +133,11 @@ def _what(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
 def _called(inside: Sequence[Frame]) -> str | None:
     """The library's function that the user's line called."""
     return next((name for name, _, _ in reversed(inside) if not _NO_NAME.search(name)), None)
+
+
+def _of_a_function(inside: Sequence[Frame]) -> bool:
+    """Whether a `tf.function` is traced, which is told by its name where it is known."""
+    return any("/polymorphic_function/" in file for _, file, _ in inside)
 
 
 def _short(function: str) -> str:

@@ -22,7 +22,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from runner.errors import Unavailable
 from runner.trial.measure.stacks import Place, place
 from runner.trial.owners import owner
 
@@ -33,21 +32,13 @@ _MOST_PLACES = 60
 """Are sent with their line; what the smaller ones hold is added up by kind."""
 
 
-def require_memray() -> Any:
-    try:
-        import memray
-    except ImportError:
-        raise Unavailable(
-            "memray is not installed, which traces host allocations.", "pip install 'memray>=1.20'"
-        ) from None
-    return memray
-
-
 class Survivors:
     """Traces from `start` to `stop`; `mark` after each step, and once before the first."""
 
     def __init__(self) -> None:
-        self._memray = require_memray()
+        import memray  # here, so that no other trial holds it
+
+        self._memray = memray
         self._file = Path(tempfile.gettempdir()) / f"host-{os.getpid()}.memray"
         self._tracker: Any = None
         self._marks: list[float] = []
