@@ -81,6 +81,14 @@ class Leak:
         return told
 
     @property
+    def main_holders(self) -> list[Holder]:
+        """Those worth a word: a twentieth of what was found, or more."""
+        least = (self.explained_bytes_per_step or 0) / 20
+        return [
+            each for each in self.holders if each.kind != "malloc" and each.bytes_per_step >= least
+        ]
+
+    @property
     def unexplained_bytes_per_step(self) -> float | None:
         if self.host_growth_bytes_per_step is None or self.explained_bytes_per_step is None:
             return None
@@ -291,7 +299,7 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
 def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
     rate = leak.host_growth_bytes_per_step
     if leak.verdict == "grows":
-        holding = [each for each in leak.holders if each.kind != "malloc"]
+        holding = leak.main_holders
         total = max(rate or 0, leak.explained_bytes_per_step or 0) or (
             leak.tensor_growth_bytes_per_step or 0
         )

@@ -40,7 +40,7 @@ def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
 def in_code(leak: Leak) -> Iterator[Remedy]:
     """What to write, from each holder; each once."""
     seen = set()
-    for holder in leak.holders:
+    for holder in leak.main_holders:
         change = _change(holder)
         if change and change not in seen:
             seen.add(change)

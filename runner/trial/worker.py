@@ -282,8 +282,7 @@ def _hold(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     remedy = between.remedy(experiment.measure.between_steps)
-    traced, found = _on_a_bare_stack(
-        hold.go_through,
+    traced, found = hold.go_through(
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
         _Announcing(_Silent(), pipe, lambda _: remedy()),
         survivors,

@@ -18,6 +18,7 @@ import sys
 import threading
 import tracemalloc
 import types
+import weakref
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -101,8 +102,14 @@ def _grown(objects: list[Any], before: _Look, steps: int) -> list[tuple[Any, int
     return sorted(kept, key=lambda pair: -pair[1])[:_MOST_HOLDERS]
 
 
-def _told(container: Any, grown: int, steps: int, before: _Look, chains: _Chains) -> dict[str, Any]:
+def _told(
+    container: Any, grown: int, steps: int, before: _Look, chains: _Chains
+) -> dict[str, Any] | None:
+    """None where only weak references are kept, or where nobody knows the way to it."""
     newest = list(_newest(container, grown))
+    chain = _threads(newest) if container is _RUNNING else chains.to(container)
+    if chain is None or all(isinstance(each, weakref.ref) for each in newest):
+        return None
     kinds = Counter(type(each).__name__ for each in newest).most_common(2)
     what = " and ".join(name for name, _ in kinds)
     rate = f"{grown / steps:.3g}"
@@ -110,8 +117,17 @@ def _told(container: Any, grown: int, steps: int, before: _Look, chains: _Chains
         "grows_by": grown / steps,
         "of": what,
         "lines": sorted(_lines_within(newest, before)),
-        "chain": [*chains.to(container), f"{rate} {what} a step"],
+        "chain": [*chain, f"{rate} {what} a step"],
     }
+
+
+_RUNNING: dict[int, threading.Thread] = vars(threading)["_active"]
+
+
+def _threads(newest: list[Any]) -> list[str]:
+    """What a running thread runs is closer to a person than Python's own list of them."""
+    target = getattr(newest[0], "_target", None)
+    return [f"running threads of {_function(target)}" if target else "running threads"]
 
 
 def _newest(container: Any, count: int) -> Iterator[Any]:
@@ -164,13 +180,14 @@ def _multiplied(
     for kind, count in ranked[:_MOST_HOLDERS]:
         newest = [each for each in objects if type(each) is kind and id(each) not in before.known]
         made = [each for each in newest if _made_at(each)]
-        if made:
+        chain = chains.to(made[-1]) if made else None
+        if chain is not None:
             what = f"{count / steps:.3g} {kind.__name__} a step"
             yield {
                 "grows_by": count / steps,
                 "of": kind.__name__,
                 "lines": sorted(_lines_within(made[-3:], before)),
-                "chain": [*chains.to(made[-1]), what],
+                "chain": [*chain, what],
             }
 
 
@@ -258,8 +275,8 @@ class _Chains:
         }
         self._ours = {id(frame) for frame, _ in self._frames.values() if _is_ours(frame)}
 
-    def to(self, target: Any) -> list[str]:
-        """What a person knows first; `["?"]` where nothing with a name was found."""
+    def to(self, target: Any) -> list[str] | None:
+        """What a person knows first; None where nothing with a name was found."""
         above: dict[int, tuple[Any, Any]] = {id(target): (target, None)}
         level = [target]
         for _ in range(_MOST_LEVELS):
@@ -270,7 +287,7 @@ class _Chains:
                 if root:
                     return [root, *self._down(each, above)]
             level = self._level_above(level, above)
-        return [f"a {type(target).__name__} that nothing with a name was found to hold"]
+        return None
 
     def _level_above(self, level: list[Any], above: dict[int, tuple[Any, Any]]) -> list[Any]:
         wanted = {id(each): each for each in level}

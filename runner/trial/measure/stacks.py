@@ -35,8 +35,8 @@ _NO_NAME = re.compile(r"^(_|error_handler$|op_dispatch_handler$|wrapper$|wrapped
 """Functions that a call passes through, and that nobody calls by name."""
 
 _BY_THE_WAY = re.compile(
-    r"^(operator new|std::|absl::|google::|tsl::port::|tsl::core::|__gnu|malloc|calloc|realloc|"
-    r"posix_memalign|aligned_alloc|_?PyObject|_?PyMem|\?|<|char\*|void )"
+    r"^(operator new|std::|absl::|google::|(tsl|tensorflow)::(port|core)::|__gnu|malloc|calloc|"
+    r"realloc|posix_memalign|aligned_alloc|_?PyObject|_?PyMem|\?|<|char\*|void )"
     r"|Allocat|::vector<|::basic_string"
 )
 """Native functions that take memory for whoever called them."""
