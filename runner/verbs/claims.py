@@ -256,12 +256,10 @@ def _blame(claims: Sequence[Claim], settings: Words) -> None:
 
 
 def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
-    from runner.claims.verdicts import unit_of
-
     for expectation in case.expect:
         for cell in cells:
             try:
-                unit_of(getattr(expectation, "unit", None), cell.experiment.spec)
+                expectation.check_cell(cell.experiment.spec)
             except BadInput as error:
                 where = f"claim {claim.id}: {case.when}"
                 raise BadInput(f"{where}: {error.problem}", error.remedy) from None
@@ -434,7 +432,7 @@ def _evidence(
         if case.against:
             lines.append(f"    against  {_words(case.against)}")
         for tested in judged.tested:
-            lines.append(f"    expected {claim_words.rule(tested.expectation)}")
+            lines.append(f"    expected {tested.expectation.rule()}")
             if tested.expectation.because:
                 lines.append(f"             ({tested.expectation.because})")
             lines.append(f"    found    {claim_words.figures_of(tested, case)}")
