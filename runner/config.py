@@ -55,8 +55,8 @@ class Device:
     memory_limit_mb: Count | None
     intra_op_threads: Count | None
     inter_op_threads: Count | None
-    malloc: Malloc
-    malloc_arenas: Count | None
+    malloc: Malloc = "default"
+    malloc_arenas: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,6 @@ class Measure:
     name: str
     timing_processes: NonNegative
     memory_processes: NonNegative
-    host_processes: NonNegative
-    between_steps: BetweenSteps
     warmup_steps: NonNegative
     steps: Count
     min_steps: Count
@@ -76,6 +74,8 @@ class Measure:
     memory_steps: Count
     timeout_seconds: Seconds
     host_limit_mb: Count | None
+    host_processes: NonNegative = 0
+    between_steps: BetweenSteps = "nothing"
 
     def __post_init__(self) -> None:
         if self.timing_processes == self.memory_processes == 0:

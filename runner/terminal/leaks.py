@@ -58,7 +58,7 @@ def _holders(leak: Leak) -> Iterator[str]:
         yield (
             f"  {_amount(leak.explained_bytes_per_step)} in all; resident memory grows "
             f"{_amount(measured)} a step: {_amount(abs(left))}{share} "
-            f"{'is not explained' if left >= 0 else 'more was found than has become resident'}"
+            f"{'is not explained' if left >= 0 else 'more was taken than has become resident'}"
         )
 
 

@@ -26,7 +26,7 @@ def list_of_tensors() -> Callable[[], None]:
 
 def list_of_arrays() -> Callable[[], None]:
     def step() -> None:
-        arrays.append(np.zeros(2000))  # leak: python
+        arrays.append(np.ones(2000))  # leak: python
 
     return step
 
@@ -109,7 +109,7 @@ def native_op() -> Callable[[], None]:
 
 def closure_in_thread() -> Callable[[], None]:
     def step() -> None:
-        payload = np.zeros(2000)  # leak: python
+        payload = np.ones(20_000)  # leak: python
         waiting = threading.Event()
 
         def hold() -> None:

@@ -34,7 +34,7 @@ _MOST_FRAMES = 100
 _MOST_HOLDERS = 12
 _MOST_LEVELS = 14
 _MOST_IN_LEVEL = 40
-_MOST_INSIDE = 300
+_MOST_INSIDE = 3000
 
 Line = tuple[str, int]
 
@@ -133,7 +133,7 @@ def _threads(newest: list[Any]) -> list[str]:
 def _newest(container: Any, count: int) -> Iterator[Any]:
     """Of a mapping the values; sets have no order."""
     values = list(container.values() if isinstance(container, dict) else container)
-    return islice(reversed(values), min(count, 20))
+    return islice(reversed(values), min(count, 5))
 
 
 def _lines_within(elements: list[Any], before: _Look) -> set[Line]:
