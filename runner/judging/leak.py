@@ -1,9 +1,9 @@
 """What grows, who holds it, and what it means: from a run's trials to one verdict.
 
 Core: standard library only. How much grows is what the timing trials measured; a host trial says of
-what that growth consists. A place that took memory counts where it goes on: where what it holds
-rises in the last quarter of the traced steps and in three of the four at least. What rises and
-stops in them was warm-up, or a buffer that fills.
+what that growth consists. A place that took memory counts where it goes on: where the least that it
+holds rises from each quarter of the traced steps to the next. What rises and stops in them was
+warm-up, or a buffer that fills.
 """
 
 from __future__ import annotations
@@ -157,14 +157,14 @@ def _holders(held: Mapping[str, Any]) -> tuple[tuple[Holder, ...], tuple[Stopped
 
 
 def goes_on(series: Sequence[float]) -> bool:
-    """Whether what is held rises in the last quarter, and in three of the four at least."""
-    if len(series) < 5:
+    """Whether the least that is held in each quarter rises from one quarter to the next, in none by
+    much less than in the others."""
+    if len(series) < 8:
         return False
-    steps = len(series) - 1
-    bounds = [round(steps * quarter / 4) for quarter in range(5)]
-    rises = [series[end] - series[begin] for begin, end in pairwise(bounds)]
-    fair = statistics.median(rises) / 4
-    return rises[-1] > max(0, fair) and sum(rise > max(0, fair) for rise in rises) >= 3
+    bounds = [round(len(series) * quarter / 4) for quarter in range(5)]
+    least = [min(series[begin:end]) for begin, end in pairwise(bounds)]
+    rises = [later - earlier for earlier, later in pairwise(least)]
+    return min(rises) > max(0.0, statistics.median(rises) / 4)
 
 
 def _rose_and_stopped(series: Sequence[float]) -> bool:

@@ -20,7 +20,10 @@ from tests.leak import planted
 def sought(server: Server, name: str, folder: Path) -> Leak:
     """What `leak` says of a planted one, by one timing and one host trial."""
     words = ["scenario=callable", f"scenario.target=tests.leak.planted:{name}", "tracking=none"]
-    few = ["measure.timing_processes=1"]
+    few = [
+        *("measure.timing_processes=1", "measure.memory_processes=0"),
+        *("measure.max_seconds=2", "measure.min_steps=30"),
+    ]
     cell = composition.plan([*words, *few], folder / "sweep").cells[0]
     run = lifecycle.open_run(cells.to_measure(cell), folder / "run")
     while (assignment := run.next) is not None:
