@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TextIO
 
 
@@ -15,6 +16,13 @@ def styled(text: str, code: str, stream: TextIO) -> str:
 def draws(stream: TextIO) -> bool:
     """Whether it understands control codes."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def redraw(text: str, stream: TextIO) -> None:
+    """Put the line in place; empty text takes it away. Nothing where no terminal is."""
+    if draws(stream):
+        stream.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
+        stream.flush()
 
 
 def readable_duration(seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -12,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from runner import places
-from runner.errors import BadInput, Interrupted, Unavailable, nearest
-from runner.running import folders
-from runner.terminal.console import draws
+from runner.errors import BadInput, Interrupted, nearest
+from runner.terminal.console import redraw
 
 if TYPE_CHECKING:
     from runner.fit.probes import Limit, Strategy
@@ -57,13 +55,14 @@ def main(words: Sequence[str]) -> int:
 
     # Imported late, so that --help and a mistyped word are answered at once.
     from runner.fit import summary
+    from runner.running import folders, session
     from runner.running.interruption import interruptible
 
     started = time.monotonic()
     folder = folders.new_folder("fits")
     strategies = _strategies(asked, folder)
     with interruptible():
-        _require_devices(strategies)
+        session.require_devices([strategy.cell.experiment for strategy in strategies])
         with folders.held(folder):
             probes, interrupted = _search(asked, strategies, folder)
     picture = _keep(asked, probes, folder)
@@ -182,21 +181,6 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _require_devices(strategies: Sequence[Strategy]) -> None:
-    """Refuse, before anything is written, what needs a GPU that is not there; of several
-    strategies, one may, and says so in its row."""
-    from runner.isolation import look
-
-    missing: list[Unavailable] = []
-    for strategy in strategies:
-        try:
-            look.require_device(strategy.cell.experiment)
-        except Unavailable as error:
-            missing.append(error)
-    if len(missing) == len(strategies):
-        raise missing[0]
-
-
 # The search.
 
 
@@ -204,26 +188,24 @@ def _search(
     asked: _Asked, strategies: Sequence[Strategy], folder: Path
 ) -> tuple[list[Limit], Interrupted | None]:
     from runner.fit import probes, search
-    from runner.isolation.server import Server
-    from runner.running import environment
+    from runner.running import session
 
-    server = Server(folders.log_file(folder))
     progress = _Progress()
     found: list[probes.Limit] = []
     try:
-        server.start()
-        machine = environment.describe()
-        for strategy in strategies:
-            found.append(probes.Limit(strategy, asked.vary))
-            probes.search(
-                found[-1], asked.most or search.MOST, server, folder, machine, progress.trial
-            )
+        with session.opened(folder) as opened:
+            for strategy in strategies:
+                found.append(probes.Limit(strategy, asked.vary))
+                most = asked.most or search.MOST
+                probes.search(
+                    found[-1], most, opened.server, folder, opened.machine, progress.trial
+                )
     except Interrupted as stop:
-        found[-1].problem = str(stop)
+        for limit in found[-1:]:
+            limit.problem = str(stop)
         return found, stop
     finally:
         progress.close()
-        server.stop()
     return found, None
 
 
@@ -234,8 +216,6 @@ class _Progress:
     stream: TextIO = field(default_factory=lambda: sys.stderr)
 
     def trial(self, limit: Limit, value: int, kind: str) -> None:
-        if not draws(self.stream):
-            return
         fitting = max((probe.value for probe in limit.probes if probe.fits), default=None)
         failing = min((probe.value for probe in limit.probes if not probe.fits), default=None)
         parts = [f"{limit.strategy.name} · trial {limit.trials}: {limit.vary}={value:,}, {kind}"]
@@ -244,19 +224,15 @@ class _Progress:
         if failing is not None:
             parts.append(f"{failing:,} does not")
         text = " · ".join(parts)
-        width = shutil.get_terminal_size().columns - 1
-        self.stream.write(f"\r\x1b[K{text[:width]}")
-        self.stream.flush()
+        redraw(text, self.stream)
 
     def close(self) -> None:
-        if draws(self.stream):
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+        redraw("", self.stream)
 
 
 def _keep(asked: _Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
     """The result as a file, and the picture, if there is anything to draw."""
-    from runner.report import limit as picture
+    from runner.fit import picture
 
     told = {
         "schema": 1,
