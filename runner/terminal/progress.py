@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from runner.plan import Assignment, Plan
 from runner.running.lifecycle import Run
-from runner.terminal.console import draws, readable_duration, redraw
+from runner.terminal.console import draws, in_place, readable_duration
 from runner.terminal.forecast import LOADING_SECONDS, Forecast
 
 _BAR = 16
@@ -92,7 +92,7 @@ class Progress:
             self._failed += not run.outcome.completed
 
     def close(self) -> None:
-        redraw("", self.stream)
+        in_place("", self.stream)
 
     def _draw(self, what: str) -> None:
         if not draws(self.stream):
@@ -107,5 +107,4 @@ class Progress:
             parts.append(f"{self._failed} failed")
         if self._loaded and left:
             parts.append(f"about {readable_duration(sum(self._forecast.seconds) / 2)} left")
-        text = " · ".join([*parts, what])
-        redraw(text, self.stream)
+        in_place(" · ".join([*parts, what]), self.stream)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from runner import places
 from runner.errors import BadInput, Interrupted, nearest
-from runner.terminal.console import redraw
+from runner.terminal.console import in_place
 
 if TYPE_CHECKING:
     from runner.fit.probes import Limit, Strategy
@@ -223,11 +223,10 @@ class _Progress:
             parts.append(f"{fitting:,} fits")
         if failing is not None:
             parts.append(f"{failing:,} does not")
-        text = " · ".join(parts)
-        redraw(text, self.stream)
+        in_place(" · ".join(parts), self.stream)
 
     def close(self) -> None:
-        redraw("", self.stream)
+        in_place("", self.stream)
 
 
 def _keep(asked: _Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
