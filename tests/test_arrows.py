@@ -22,7 +22,7 @@ MAY_KNOW = {
     "report": "judging export",
     "tracking": "judging export report",
     "running": "composing isolation judging report tracking",
-    "terminal": "judging export tracking running",
+    "terminal": "judging export report tracking running",
     "claims": "composing judging report",
     "fit": "composing isolation judging running terminal trial",
     "verbs": "claims composing export fit judging report running terminal tracking",
