@@ -198,7 +198,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
-    meter = TimingMeter(HostMemory())
+    meter = TimingMeter(HostMemory(), limits.most_steps)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),

@@ -41,6 +41,10 @@ class Limits:
     min_steps: int
     max_seconds: float
 
+    @property
+    def most_steps(self) -> int:
+        return self.warmup_steps + max(self.steps, self.min_steps)
+
 
 def go_through(
     build: Callable[[], Step],
