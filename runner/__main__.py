@@ -68,5 +68,10 @@ def _call(verb: str, words: list[str]) -> int:
     return code
 
 
+def command() -> int:
+    """The console command `runner`, which pip makes: the same as `python -m runner`."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command())

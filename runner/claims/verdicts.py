@@ -5,7 +5,8 @@ condition that the document leaves open (in eager mode, as a graph, with a gradi
 several sizes and held against what the claim makes one expect there. Of expectations there are
 five, and a YAML file can name no other:
 
-    growth    how a metric depends on the size: flat, grows, linear, quadratic, exponential
+    growth    how a metric depends on the size, by the law of growth: flat, linear, quadratic,
+              exponential; or `grows`, from each size to the next, whatever the law
     slope     how much of a metric each unit of the size adds
     ratio     a metric of `run` over the same, or another, of `against`
     value     a metric as it is, or in a unit that is a product of fields and numbers
@@ -32,18 +33,15 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from runner.errors import BadInput, nearest
-from runner.judging import comparison, selection
-from runner.metrics import METRICS
+from runner.judging import comparison, law, selection
+from runner.judging.tolerance import tolerance
+from runner.metrics import METRICS, Metric, Source, Unit
 from runner.records import Record, Status
 
 Words = Mapping[str, Any]
 """A cell as a claim names it: what a user would type, `scenario.size` and its value."""
 
 Lookup = Callable[[Words], Record]
-
-_SAME_SHARE, _SAME_BYTES = 0.05, 256
-"""What differs by less than these counts as flat; growth above them is steady within 10 %."""
-_STEADY = 0.10
 
 
 class Verdict(StrEnum):
@@ -294,7 +292,7 @@ def _test(
     readings = [read(record, metric) for record in run]
     others: list[Reading] = []
     if isinstance(expectation, Growth):
-        findings = [_growth(expectation, case.sizes, readings)]
+        findings = [_growth(expectation, case, readings)]
     elif isinstance(expectation, Slope):
         units = [unit_of(expectation.unit, record.spec) for record in run]
         findings = list(_slopes(expectation, case.sizes, readings, units))
@@ -311,6 +309,17 @@ def _test(
             for n, base in enumerate(against)
         ]
     return Tested(expectation, tuple(readings), tuple(others), tuple(findings))
+
+
+def measure_of(name: str) -> Metric:
+    """A metric; or a phase's figure as if it were one."""
+    if name in METRICS:
+        return METRICS[name]
+    figure = name.rpartition(".")[2]
+    unit = figure.rpartition("_")[2]
+    source: Source = "memory" if FIGURES[figure] == "memory" else "timing"
+    known: dict[str, Unit] = {"bytes": "bytes", "seconds": "seconds"}
+    return Metric(name, figure, known.get(unit, "count"), source, "")
 
 
 def read(record: Record, metric: str) -> Reading:
@@ -433,48 +442,16 @@ def _slopes(
         yield _within(slope, (n,), Reading((after.value - before.value) / step, interval))
 
 
-def _growth(growth: Growth, sizes: Sequence[float], readings: Sequence[Reading]) -> Finding:
-    covers = tuple(range(len(sizes)))
+def _growth(growth: Growth, case: Case, readings: Sequence[Reading]) -> Finding:
+    axis, sizes, covers = case.field or "size", case.sizes, tuple(range(len(case.sizes)))
     values = [reading.value for reading in readings if reading.value is not None]
     if len(values) < len(readings):
         why = next(reading.why for reading in readings if reading.value is None)
         return Finding(covers, None, why=why)
-    return Finding(covers, follows(growth.shape, sizes, values), why=shape_of(sizes, values))
-
-
-def follows(shape: Shape, sizes: Sequence[float], values: Sequence[float]) -> bool:
-    """Whether values at rising sizes have this shape."""
-    rises = all(later - earlier > _slack(earlier) for earlier, later in pairwise(values))
-    if shape == "flat":
-        return max(values) - min(values) <= _slack(min(values))
-    if shape == "grows" or not rises:
-        return shape == "grows" and rises
-    if shape == "exponential":
-        # Each unit of the size multiplies it by as much as those before, or more.
-        if min(values) <= 0:
-            return False
-        rates = _slopes_of(sizes, [math.log(value) for value in values])
-        return all(later >= (1 - _STEADY) * earlier for earlier, later in pairwise(rates))
-    power = 1 if shape == "linear" else 2
-    slopes = _slopes_of([size**power for size in sizes], values)
-    return max(slopes) - min(slopes) <= _STEADY * max(slopes)
-
-
-def shape_of(sizes: Sequence[float], values: Sequence[float]) -> str:
-    """Which of the shapes it has, in a word."""
-    shapes: tuple[Shape, ...] = ("flat", "linear", "quadratic", "exponential", "grows")
-    return next((shape for shape in shapes if follows(shape, sizes, values)), "none of the shapes")
-
-
-def _slack(value: float) -> float:
-    return max(_SAME_SHARE * abs(value), _SAME_BYTES if abs(value) >= 10 * _SAME_BYTES else 0.0)
-
-
-def _slopes_of(sizes: Sequence[float], values: Sequence[float]) -> list[float]:
-    return [
-        (later - earlier) / (size - before)
-        for (before, size), (earlier, later) in zip(pairwise(sizes), pairwise(values), strict=True)
-    ]
+    found = law.law(zip(sizes, values, strict=True), tolerance(measure_of(growth.growth)))
+    assert found is not None  # a claim has sizes enough
+    holds = found.rises if growth.shape == "grows" else found.shape == growth.shape
+    return Finding(covers, holds, why=found.words(selection.short(axis)))
 
 
 def _ending(expected: Ends, record: Record, number: int) -> Finding:

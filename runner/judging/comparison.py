@@ -17,6 +17,8 @@ would settle it. What counts as the same:
   its steps' peaks differ from each other, two cells that differ by no more are not told apart.
 - Counts: nothing but the same number.
 
+A share of an amount is one of the larger side: it does not matter which side is the baseline.
+
 Rows are many, and chance gets its try in each: the intervals of the rows that have an error hold
 *together* with 95 % (Bonferroni: each at 1 - 0.05 / rows). That is stricter than Holm's or
 Benjamini and Hochberg's way, and lets the interval and the verdict be one statement.
@@ -40,10 +42,10 @@ from typing import Any
 from runner.errors import BadInput
 from runner.judging import estimate
 from runner.judging.selection import Pair, differing, short, word
+from runner.judging.tolerance import NOISE, tolerance
 from runner.metrics import METRICS, Metric, readable
 from runner.records import Record, Status
 
-THRESHOLD = 0.05
 DEFAULT_METRICS = (
     "tensor_peak_bytes",
     "tensor_growth_bytes_per_step",
@@ -169,7 +171,7 @@ class _Effect:
 def compare(
     pairs: Sequence[Pair],
     metrics: Sequence[str] | None = None,
-    threshold: float = THRESHOLD,
+    threshold: float = NOISE,
 ) -> Comparison:
     """A row for every metric of every pair. `metrics`: the four that decide, unless named."""
     found: list[tuple[Row, _Effect | None]] = []
@@ -270,29 +272,17 @@ def _amount_effect(
 ) -> _Effect:
     """On the difference in bytes, or in number: ratios know nothing to say of zeros."""
     a, b = _amount_side(metric, baseline), _amount_side(metric, candidate)
-    absolute, relative = _tolerance(metric, threshold)
-    bound = max(absolute, relative * abs(a.center))
-    parts = [readable(metric.name, absolute)] if absolute else []
-    parts += [f"{relative * 100:.3g} %"] if relative else []
+    same = tolerance(metric, threshold)
+    parts = [readable(metric.name, same.absolute)] if same.absolute else []
+    parts += [f"{same.share * 100:.3g} %"] if same.share else []
 
     def to_ratio(difference: float) -> float:
         return max(0.0, 1 + difference / a.center)
 
     unsteady = _unsteady(metric, baseline) + _unsteady(metric, candidate)
     shown = " or ".join(parts) or "0"
+    bound = same.at(a.center, b.center)
     return _Effect(a, b, bound, to_ratio if a.center > 0 else None, shown, unsteady)
-
-
-def _tolerance(metric: Metric, threshold: float) -> tuple[float, float]:
-    """What counts as the same: an absolute amount, and a share of the baseline."""
-    if not metric.is_memory:
-        return 0.0, 0.0
-    per_step = metric.unit == "bytes/step"
-    if metric.source == "timing":
-        return (4e3 if per_step else 1e6), threshold
-    if metric.name == "allocator_peak_bytes":
-        return 64e3, threshold  # its rounding depends on where a chunk came to lie
-    return (0.0 if per_step else 256.0), 0.005
 
 
 def _time_side(metric: Metric, record: Record) -> _Side:

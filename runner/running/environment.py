@@ -114,8 +114,11 @@ def _total_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _git(folder: Path) -> dict[str, Any] | None:
-    """Revision and dirtiness of the code that measured; None where it is no checkout."""
+def _git(folder: Path | None) -> dict[str, Any] | None:
+    """Revision and dirtiness of the code that measured; None where it is no checkout. (An installed
+    copy may lie in somebody else's.)"""
+    if folder is None:
+        return None
     command = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch"]
     try:
         output = subprocess.run(

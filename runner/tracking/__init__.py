@@ -213,7 +213,7 @@ class BackgroundTracker:
 
     def prepare(self, log: Path | None = None) -> None:
         self._log = log
-        paths = [str(places.project()), os.environ.get("PYTHONPATH", "")]
+        paths = [str(places.package().parent), os.environ.get("PYTHONPATH", "")]
         search = os.pathsep.join(filter(None, paths))
         try:
             self._outputs.mkdir(parents=True, exist_ok=True)

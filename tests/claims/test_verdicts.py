@@ -11,13 +11,19 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from runner import places
 from runner.claims import files, verdicts
 from runner.claims import words as claim_words
 from runner.claims.verdicts import Judgement, Verdict
 from runner.errors import BadInput
+from runner.fit import search
+from runner.judging.law import Shape
 from runner.records import Record
+from runner.report.along import Along
+from runner.report.grid import Grid
 from tests import factories
 
 T, F, U = True, False, None
@@ -93,22 +99,45 @@ def test_the_verdict_follows_from_where_cases_hold(
     assert verdicts.verdict_of(cases) is verdict
 
 
-@pytest.mark.parametrize(
-    ("shape", "values"),
-    [
-        ("flat", [70_000, 70_008, 70_004]),
-        ("linear", [10_000 + 40 * 100, 10_000 + 40 * 200, 10_000 + 40 * 400]),
-        ("quadratic", [10_000 + 4 * 100**2, 10_000 + 4 * 200**2, 10_000 + 4 * 400**2]),
-        ("exponential", [1_000.0, 1_000 * 1.02**100, 1_000 * 1.02**300]),
-    ],
-)
-def test_a_known_law_of_growth_is_told_from_the_others(shape: str, values: list[float]) -> None:
-    assert verdicts.shape_of([100, 200, 400], values) == shape
-
-
 def test_linear_growth_is_not_called_exponential() -> None:
     claim = claim_of(case_of({"growth": "tensor_peak_bytes", "shape": "exponential"}))
     assert judged(claim, "tensor_peak_bytes", [100e3, 200e3, 400e3]).verdict is Verdict.REFUTED
+
+
+@given(
+    st.one_of(
+        st.sampled_from(
+            [
+                (1_000_000, 1_030_000, 1_045_000), (1_000, 1_100, 1_240), (7_000, 7_000, 7_000),
+                (1_100_000, 1_200_000, 1_400_000), (10_000, 40_000, 160_000), (1, 2_000, 8 * 10**9),
+                (900_000, 500_000, 100_000), (10_000, 72_000, 527_000), (0, 0, 5_000_000),
+            ]
+        ),
+        st.tuples(*[st.integers(0, 10**10)] * 3),
+        st.tuples(*[st.integers(1_000_000, 1_050_000)] * 3),
+    )
+)  # fmt: skip
+@settings(deadline=None)
+def test_claims_report_and_fit_have_one_law_for_the_same_cells(peaks: tuple[int, ...]) -> None:
+    claim = claim_of(case_of({"growth": "tensor_peak_bytes", "shape": "linear"}))
+    (finding,) = judged(claim, "tensor_peak_bytes", peaks).cases[0].tested[0].findings
+    cells = [
+        dataclasses.replace(record_with(size, tensor_peak_bytes=peak), cell=str(size))
+        for size, peak in zip((100, 200, 400), peaks, strict=True)
+    ]
+    (track,) = Along(Grid(cells), "scenario.size").tracks
+    assert track.law is not None
+    assert finding.why == track.law.words("size")
+    assert finding.holds == (track.law.shape is Shape.LINEAR)
+    model = search.model([search.Probe(size, True, peak)
+                          for size, peak in zip((100, 200, 400), peaks, strict=True)])  # fmt: skip
+    assert model is not None
+    if model.instead is None:
+        assert [model.constant, model.linear, model.square] == pytest.approx(
+            [*map(float, track.law.polynomial), 0.0, 0.0][:3]
+        )
+    else:
+        assert model.instead == track.law
 
 
 SLOPE = {

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from runner.errors import BadInput
 from runner.judging import comparison
@@ -124,6 +126,42 @@ class TestMemory:
         assert verdicts(quiet, noise, "host_peak_bytes") is Verdict.SAME
         assert verdicts(quiet, large, "host_peak_bytes") is Verdict.WORSE
         assert verdicts(quiet, wild, "host_peak_bytes") is Verdict.UNCLEAR
+
+
+SWAPPED = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+
+
+@st.composite
+def near_the_tolerance(draw: st.DrawFn) -> tuple[list[float], list[float]]:
+    """What one to three processes tell of each of two cells that differ by about what counts as
+    the same, which is a share of either the one or the other."""
+    ours = [draw(st.integers(0, 10**8))] * draw(st.integers(1, 3))
+    share = draw(st.sampled_from([0.005, 0.05])) * draw(st.floats(0.99, 1.06))
+    theirs = [round(peak * (1 + share)) for peak in ours]
+    spread = draw(st.integers(0, 300))
+    return [peak + spread * i for i, peak in enumerate(ours)], [*theirs]
+
+
+class TestWhichSideIsTheBaseline:
+    @pytest.mark.parametrize("metric", ["tensor_peak_bytes", "host_peak_bytes"])
+    @settings(deadline=None)
+    @given(near_the_tolerance())
+    def test_amounts_that_swap_sides_swap_better_and_worse_and_nothing_else(
+        self, metric: str, sides: tuple[list[float], list[float]]
+    ) -> None:
+        one, other = (
+            measured(*(memory_trial(peak, index=i) for i, peak in enumerate(peaks)),
+                     *(timing_trial(host_peak_bytes=peak, index=i) for i, peak in enumerate(peaks)))
+            for peaks in sides
+        )  # fmt: skip
+        there, back = only(one, other, metric), only(other, one, metric)
+        assert back.verdict is SWAPPED.get(there.verdict, there.verdict)
+        assert back.more_processes == there.more_processes
+
+    def test_half_a_percent_is_one_of_the_larger_side(self) -> None:
+        small, large = memory(1_000_000), memory(1_005_020)
+        assert verdicts(small, large, "tensor_peak_bytes") is Verdict.SAME
+        assert verdicts(large, small, "tensor_peak_bytes") is Verdict.SAME
 
 
 class TestTime:
