@@ -213,6 +213,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         "steps": {"seconds": meter.seconds, "host_bytes": meter.host_bytes},
         "facts": {
             "warmup_steps": measure.warmup_steps,
+            "host_collected_bytes": meter.collected_bytes,
             "unavailable": {"host_peak_bytes": problem} if problem else {},
             **facts,
             **placed.findings(exact=False),

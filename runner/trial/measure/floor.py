@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from typing import NamedTuple
 
 _BATCH_BYTES = 16_384
 """Taken between two readings of what is resident."""
@@ -36,29 +37,38 @@ _libc = ctypes.CDLL(None)
 _libc.malloc.argtypes, _libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
 
 
-def lower(resident: Callable[[], int]) -> int:
-    """Lower it, in some 10 ms; the bytes by which that itself has moved what is `resident`."""
-    before = resident()
+class Lowered(NamedTuple):
+    """What lowering it took, and by how much that itself has moved what is resident: the rest was
+    there, and free."""
+
+    taken_bytes: int
+    moved_bytes: int
+
+
+def lower(resident: Callable[[], int]) -> Lowered:
+    """Lower it, in some 10 ms."""
     if hasattr(_libc, "malloc_trim"):
         _libc.malloc_trim(0)
     trimmed = resident()
-    for size in _PYTHONS:
-        _use_up(resident, size, _of_python)
-    for size in _MALLOCS:
-        _use_up(resident, size, _of_malloc)
-    return resident() - trimmed
+    taken = sum(_use_up(resident, size, _of_python) for size in _PYTHONS)
+    taken += sum(_use_up(resident, size, _of_malloc) for size in _MALLOCS)
+    return Lowered(taken, resident() - trimmed)
 
 
-def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], object]) -> None:
+def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], object]) -> int:
+    """Bytes that were taken in blocks of one size."""
     count = max(1, _BATCH_BYTES // size)
+    taken = 0
     for _ in range(_MOST_BATCHES):
         before = resident()
         blocks: list[object] = [None] * count  # whole at once: one that grows leaves holes
         _kept.append(blocks)
         for number in range(count):
             blocks[number] = take(size)
+        taken += count * size
         if resident() - before >= _FRESH * count * size:
             break
+    return taken
 
 
 def _of_python(size: int) -> object:

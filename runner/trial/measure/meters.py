@@ -85,6 +85,9 @@ class TimingMeter:
         floor.lower(self.host.anonymous)
         self._baseline = self.host.anonymous()
         self._started = 0.0
+        self._before_collection = 0
+        self.collected_bytes = 0
+        """What Python's collector freed after the last step."""
 
     @property
     def seconds(self) -> list[float]:
@@ -93,11 +96,15 @@ class TimingMeter:
     @property
     def host_bytes(self) -> list[float]:
         """After each step."""
-        return [resident - self._baseline for resident in self._resident[: self._steps]]
+        return self._resident[: self._steps].tolist()
 
     def begin(self, phase: Phase, step: int) -> None:
-        if phase is Phase.RELEASE and self._steps:
-            self._close(Phase.STEPS, sum(self.seconds), self.host.read())
+        if phase is Phase.COLLECTION:
+            if self._steps:
+                self._close(Phase.STEPS, sum(self.seconds), self.host.read())
+            self._baseline += floor.lower(self.host.anonymous).moved_bytes
+            self._before_collection = self.host.anonymous()
+            return
         if step == 0:  # the high-water mark of the steps is that of all of them
             self.host.forget()
         self._started = time.perf_counter()
@@ -106,12 +113,19 @@ class TimingMeter:
         seconds = time.perf_counter() - self._started
         if phase is Phase.STEPS:
             self._seconds[step] = seconds
-            self._resident[step] = self.host.anonymous()
+            self._resident[step] = self.host.anonymous() - self._baseline
             self._steps = step + 1
+            return
+        if phase is Phase.COLLECTION:
+            # Small blocks that it frees stay resident, but taking them now moves nothing.
+            lowered = floor.lower(self.host.anonymous)
+            freed = self._before_collection - self.host.anonymous() + lowered.taken_bytes
+            self._baseline += lowered.moved_bytes
+            self.collected_bytes = max(0, freed)
             return
         self._close(phase, seconds, self.host.read())
         if phase is Phase.FIRST_CALL:  # what building and tracing left free would hide a leak
-            self._baseline += floor.lower(self.host.anonymous)
+            self._baseline += floor.lower(self.host.anonymous).moved_bytes
 
     def _close(self, phase: Phase, seconds: float, resident: Resident) -> None:
         live = resident.anonymous - self._baseline
