@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.errors import BadInput, Interrupted, RunnerError, nearest
-from runner.running.environment import check_platform
+from runner.errors import BadInput, Interrupted, RunnerError, Unavailable, nearest
 
 _VERBS = Path(__file__).parent / "verbs"
 _RUN = "run"
@@ -39,7 +39,7 @@ def verbs() -> list[str]:
 
 def main(words: Sequence[str]) -> int:
     try:
-        check_platform()
+        _check_platform()
         return _dispatch(list(words))
     except (RunnerError, Interrupted) as error:
         print(f"runner: {error}", file=sys.stderr)
@@ -49,6 +49,14 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+
+
+def _check_platform() -> None:
+    if not sys.platform.startswith("linux"):
+        raise Unavailable(
+            f"the runner measures on Linux; this is {platform.system()}.",
+            "Its meters read the Linux kernel's accounts; run it in a Linux container or machine.",
+        )
 
 
 def _dispatch(words: list[str]) -> int:

@@ -1,4 +1,5 @@
-"""Where things are: the one home of paths that do not depend on the folder one stands in.
+"""Where things are: the one home of paths that do not depend on the folder one stands in; and how
+a path is spelled, and a file gets to its place. Core: standard library only.
 
 In a clone `conf/` and `scenarios/` lie beside `runner/`, for people to find; in an installed copy
 they lie inside it (see setup.py), so that nothing of ours takes a common name in site-packages.
@@ -12,7 +13,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
@@ -47,6 +49,25 @@ def outputs() -> Path:
     for an installed copy the one where the user stands."""
     named = os.environ.get("RUNNER_OUTPUTS")
     return Path(named).resolve() if named else (project() or Path.cwd()) / "outputs"
+
+
+def relative(path: Path) -> str:
+    """The shorter of a path's two spellings, for a person to read."""
+    spelled = os.path.relpath(path)
+    return spelled if len(spelled) < len(str(path)) else str(path)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """The name to write a file under; it is renamed to `path` after that, so that whoever looks
+    finds it whole or not at all."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield scratch
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    scratch.replace(path)
 
 
 class _Scenarios(MetaPathFinder):

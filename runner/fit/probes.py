@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from runner.composing import composition
-from runner.composing.composition import Planned
 from runner.config import Experiment
 from runner.errors import BadInput
 from runner.fit import search as fitting
@@ -22,11 +21,11 @@ from runner.fit.search import Found, Model, Probe, Search
 from runner.isolation.server import Server
 from runner.judging import estimate, selection
 from runner.metrics import readable_bytes
+from runner.plan import Assignment, Planned
 from runner.records import Outcome, Record, Status, Trial
 from runner.running import lifecycle
 from runner.running.lifecycle import Run
 from runner.trial.measure import requests
-from runner.trial.worker import Assignment
 
 PROBES_FILE = "probes.jsonl"
 

@@ -461,16 +461,16 @@ def peaks(pair: Pair) -> Peaks | str:
     scopes: dict[tuple[str, str, str], Counter[str]] = {}
     for which, (_, record) in enumerate(_named(pair)):
         assert record.allocations is not None
-        for group in record.allocations["groups"]:
-            shape = group["shape"]
+        for group in record.allocations.groups:
+            shape = group.shape
             spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
-            key = (group["op"], spelled, group["dtype"])
+            key = (group.op, spelled, group.dtype)
             found = sums.setdefault(key, [(0, 0), (0, 0)])
             count, size = found[which]
-            found[which] = count + group["count"], size + group["bytes"]
+            found[which] = count + group.count, size + group.bytes
             differences = scopes.setdefault(key, Counter())
-            for scope in group.get("scopes", ()):
-                differences[scope["scope"]] += scope["bytes"] if which else -scope["bytes"]
+            for scope in group.scopes:
+                differences[scope.scope] += scope.bytes if which else -scope.bytes
     groups = [
         Held(*key, *baseline, *candidate, _widest(scopes[key]))
         for key, (baseline, candidate) in sums.items()

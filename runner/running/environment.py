@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any
 
 from runner import nvml, places
 from runner.config import Experiment
-from runner.errors import Unavailable
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
 _FLAGS = ("TF_", "XLA_", "OMP_", "MKL_", "KMP_", "CUDA_", "KERAS_", "LD_PRELOAD", "MALLOC_")
@@ -29,14 +27,6 @@ _SEEN = (
     *("fallback_ops", "device_process_bytes", "device_process_reason"),
 )
 """What only the children know of the devices."""
-
-
-def check_platform() -> None:
-    if not sys.platform.startswith("linux"):
-        raise Unavailable(
-            f"the runner measures on Linux; this is {platform.system()}.",
-            "Its meters read the Linux kernel's accounts; run it in a Linux container or machine.",
-        )
 
 
 def describe() -> dict[str, Any]:

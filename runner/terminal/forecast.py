@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from runner.plan import Assignment
 from runner.running.lifecycle import Run
-from runner.trial.worker import Assignment
 
 LOADING_SECONDS = 5.0
 """Until TensorFlow is loaded and the first child can be forked."""

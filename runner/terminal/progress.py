@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from runner.composing.composition import Plan
+from runner.plan import Assignment, Plan
 from runner.running.lifecycle import Run
 from runner.terminal.console import draws, readable_duration
 from runner.terminal.forecast import LOADING_SECONDS, Forecast
-from runner.trial.worker import Assignment
 
 _BAR = 16
 

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner import records
-from runner.composing.composition import Plan
 from runner.export import frames
 from runner.judging import selection
 from runner.metrics import METRICS, readable
-from runner.records import RECORD_FILE, Outcome, Record
+from runner.places import relative
+from runner.plan import Plan
+from runner.records import LOG_FILE, RECORD_FILE, Outcome, Record
 from runner.running.engine import Result
-from runner.running.lifecycle import LOG_FILE, relative
 from runner.terminal.console import readable_duration, styled
 from runner.tracking import LOCAL_UI, Links
 

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from runner import places
-from runner.config import Tracking, typed
-from runner.errors import BadInput, nearest
+from runner.config import Tracking
+from runner.errors import BadInput
 
 PATIENCE_SECONDS = 5.0
 """The longest that a run waits for one answer of the store."""
@@ -326,38 +326,3 @@ class BackgroundTracker:
     def _problem(self, path: Path) -> StoreProblem:
         command = publish_command(path, self._tracking)
         return StoreProblem(f"{self._given_up}.", f"Bring it in later: {command}")
-
-
-def chosen(words: Sequence[str]) -> Tracking:
-    """The store that a verb's words `tracking=...` name, or else the one in conf/config.yaml."""
-    import yaml
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    from runner.composing.composition import translate
-
-    try:
-        defaults = OmegaConf.select(OmegaConf.load(places.conf() / "config.yaml"), "defaults")
-        name = next(entry["tracking"] for entry in defaults if "tracking" in entry)
-        said: dict[str, str] = {}
-        for word in words:
-            key, equals, value = word.partition("=")
-            if not equals or key.split(".")[0] != "tracking":
-                raise BadInput(
-                    f"{word}: is no choice of a store.", "Say tracking=NAME or tracking.uri=URI."
-                )
-            said[key.removeprefix("tracking.")] = value
-        name = said.pop("tracking", name)
-        file = places.conf() / "tracking" / f"{name}.yaml"
-        if not file.exists():
-            known = [path.stem for path in file.parent.glob("*.yaml")]
-            raise BadInput(
-                f"tracking={name}: there is no tracking of that name.", nearest(name, known)
-            )
-        values = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
-    except (yaml.YAMLError, OmegaConfBaseException) as error:
-        raise translate(error) from error
-    assert isinstance(values, dict)
-    return typed(
-        Tracking, {**{str(key): value for key, value in values.items()}, **said}, "tracking"
-    )

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from runner import places
+from runner.allocations import Allocations
 from runner.metrics import METRICS, Metric, readable, readable_bytes
 from runner.records import Record, Status, Trial
 
@@ -308,7 +309,7 @@ def note(record: Record, folder: Path) -> str:
     missing = [f"- `{name}`: {why}" for name, why in record.unavailable.items()]
     if missing:
         parts.append("\n".join(["Not measured:", "", *missing]))
-    if record.allocations and record.allocations.get("groups"):
+    if record.allocations and record.allocations.groups:
         parts.append(_peak(record.allocations))
     parts.append(f"{_trials(record.trials)}. Everything: `{folder.resolve()}`")
     if record.sweep:
@@ -364,17 +365,21 @@ def _trials(trials: tuple[Trial, ...]) -> str:
     return f"{' and '.join(counts) or 'No'} {'trial' if len(kinds) == 1 else 'trials'}"
 
 
-def _peak(allocations: dict[str, Any]) -> str:
+def _peak(allocations: Allocations) -> str:
     rows = [
-        f"| {_cell(group['op'])} | {_cell(group['shape'])} {_cell(group['dtype'])} "
-        f"| {group['count']} | {readable_bytes(group['bytes'])} | {100 * group['share']:.0f} % |"
-        for group in allocations["groups"][:5]
+        f"| {_cell(group.op)} | {_cell(_shape(group.shape))} {_cell(group.dtype)} "
+        f"| {group.count} | {readable_bytes(group.bytes)} | {100 * group.share:.0f} % |"
+        for group in allocations.groups[:5]
     ]
-    left_out = len(allocations["groups"]) - len(rows)
+    left_out = len(allocations.groups) - len(rows)
     more = f"\n\nAnd {left_out} smaller groups: see record.json." if left_out else ""
     head = "| op | tensor | count | bytes | share |\n| --- | --- | ---: | ---: | ---: |"
-    total = readable_bytes(allocations["total_bytes"])
+    total = readable_bytes(allocations.total_bytes)
     return "\n".join([f"Live at the peak, {total}:", "", head, *rows]) + more
+
+
+def _shape(sizes: tuple[int, ...] | None) -> list[int] | None:
+    return None if sizes is None else list(sizes)
 
 
 def _cell(value: Any) -> str:

@@ -23,9 +23,10 @@ from typing import Any, TypeVar
 
 from greenlet import greenlet
 
+from runner import lifeline
 from runner.config import Experiment
 from runner.errors import RunnerError
-from runner.isolation import lifeline
+from runner.plan import Assignment
 from runner.records import Phase, Status
 from runner.scenario import Function
 from runner.trial import failure, shortage
@@ -38,19 +39,6 @@ _TRACER_MB = 2500
 
 CANNOT_SEND = 86
 """Exit code of a child whose trial ended but whose result could not be sent."""
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """What one child is to do."""
-
-    experiment: Experiment
-    kind: str
-    index: int
-    note: str | None = None
-    """What `StartAnew` said in an earlier process of this cell."""
-    with_requests: bool = False
-    """Of a memory trial: send the sequence of its allocations, too."""
 
 
 @dataclass

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from runner import places, tracking
 from runner.errors import BadInput, Interrupted, ServerError
-from runner.running import lifecycle
 from runner.running.interruption import interruptible
 from runner.tracking import Place
 from runner.verbs import Parser
@@ -36,7 +35,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 (only this machine)")
     parser.add_argument("store", nargs="*", help="tracking=server, tracking.uri=..., as for a run")
     options = parser.parse_intermixed_args(arguments)
-    choice = tracking.chosen(options.store)
+
+    from runner.composing.store import chosen_store  # OmegaConf takes a while
+
+    choice = chosen_store(options.store)
     place = tracking.place_of(choice, places.outputs())
     os.environ.update(tracking.environment(os.environ))
     if choice.kind == "server":
@@ -52,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
             server.wait()
     except Interrupted as stop:
         return stop.exit_code
-    raise ServerError(f"the UI ended by itself (see {lifecycle.relative(log)}).", "Start it again.")
+    raise ServerError(f"the UI ended by itself (see {places.relative(log)}).", "Start it again.")
 
 
 def _print_links(place: Place) -> None:
@@ -107,9 +109,7 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], address: str, log: P
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
-    raise ServerError(
-        f"the UI did not start (see {lifecycle.relative(log)}).", "Try another --port."
-    )
+    raise ServerError(f"the UI did not start (see {places.relative(log)}).", "Try another --port.")
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:

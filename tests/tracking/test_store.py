@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from runner import report, tracking
+from runner.allocations import Curve
 from runner.errors import StoreError
 from runner.tracking import Place
 from tests.conftest import Cli
@@ -97,7 +98,7 @@ def test_a_record_that_can_t_be_drawn_is_in_the_store_and_the_log_says_why(
 ) -> None:
     record = known_run()
     assert record.allocations is not None
-    spoilt = {**record.allocations, "curve": {"seconds": [0.1, 0.2], "bytes": [1]}}
+    spoilt = dataclasses.replace(record.allocations, curve=Curve((0.1, 0.2), (1,)))
     record = dataclasses.replace(record, allocations=spoilt)
     store_at(place).publish(kept(record, outputs / "runs" / "1"))
     (run,) = runs()
@@ -431,5 +432,7 @@ def test_publish_refuses_what_it_can_t_do_and_writes_nothing(
 
 
 def test_the_local_store_is_the_usual_one() -> None:
-    assert tracking.chosen([]) == LOCAL
-    assert tracking.chosen(["tracking.experiment=mine"]).experiment == "mine"
+    from runner.composing.store import chosen_store
+
+    assert chosen_store([]) == LOCAL
+    assert chosen_store(["tracking.experiment=mine"]).experiment == "mine"

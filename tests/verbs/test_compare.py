@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.allocations import Allocations
 from runner.errors import BadInput
 from runner.records import Record
 from runner.verbs.compare import main
@@ -164,7 +165,9 @@ def test_allocations_name_the_layer_that_makes_most_of_a_difference(
         return dataclasses.replace(
             record,
             metrics={**record.metrics, "tensor_peak_bytes": size},
-            allocations={**allocations, "groups": [{**group, "bytes": size, "scopes": scopes}]},
+            allocations=Allocations.from_json(
+                {**allocations, "groups": [{**group, "bytes": size, "scopes": scopes}]}
+            ),
         )
 
     paths = [

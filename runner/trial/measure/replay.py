@@ -23,7 +23,6 @@ What may be relied on:
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -33,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from runner.allocations import Allocations, Checks, Curve, Group, Leak, Scope, Span, Split
 from runner.records import Phase
 from runner.trial.measure.xplane import (
     CONSTANT,
@@ -61,65 +61,6 @@ _NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True)
-class Split:
-    """Bytes at the peak by when they came and go; the four sum to all.
-
-    "The step" is the one that the peak is in, or the phase if it isn't in a step.
-    """
-
-    held_bytes: int
-    """There before the step: weights, inputs, state."""
-    kept_bytes: int
-    """Made in the step and still there when it ends: its leak, or the next step's input."""
-    gradient_bytes: int | None
-    """Made in the step before its backward pass begins, freed after that: kept for the gradient.
-    `None` where TensorFlow names no op of a backward pass: in eager mode, under XLA."""
-    passing_bytes: int
-    """Made and freed in the step, the above left out."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Allocations of one op, shape and dtype that were live at the peak."""
-
-    op: str
-    shape: tuple[int, ...] | None
-    dtype: str
-    count: int
-    bytes: int
-    share: float
-    split: Split
-    scopes: tuple[Scope, ...]
-    """Where they came from, largest first; they sum to the group."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The layer or name scope of an op, `/` between its parts: `""` where TensorFlow does not
-    tell, as in eager mode. Ends in `GRADIENT` for the ops of its backward pass."""
-
-    scope: str
-    count: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Leak:
-    """Allocations of a step that are live at the end, after Python's collector has run, in a trial
-    whose live bytes grew from step to step. (Where they didn't, what lasts took the place of
-    something else, as a variable's new value does.)"""
-
-    op: str
-    scope: str
-    shape: tuple[int, ...] | None
-    dtype: str
-    count: int
-    bytes: int
-    count_per_step: float
-    bytes_per_step: float
-
-
-@dataclass(frozen=True)
 class Stretch:
     """One phase or one steady step, between the begin and the end of its mark."""
 
@@ -139,57 +80,14 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Live bytes over time: a step function, exact at each point that is kept."""
+class Traced(Allocations):
+    """What the record keeps of a trial and, beside it, the figures of each phase and step, which
+    become the trial's samples."""
 
-    seconds: tuple[float, ...]
-    bytes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Checks:
-    """How far the events can be believed; all but the first four are 0 in a clean trace."""
-
-    events: int
-    trace_events: int
-    windows: int
-    live_before_bytes: int
-    """By the allocator's own count, when the trace began."""
-    unmatched_frees: int
-    unmatched_free_bytes: int
-    reused_addresses: int
-    disagreements: int
-    """Events at which the allocator's own running total departs from the replay's."""
-
-
-@dataclass(frozen=True)
-class Allocations:
-    """All that a trial's allocation events say. `to_json` is what the record keeps: these fields,
-    and `marks`, the stretches' phase, step, begin and end alone."""
-
-    allocator: str
-    """The pattern that the allocator's name had to match."""
-    allocators: dict[str, int]
-    """Every allocator that had events, and how many."""
-    total_bytes: int
-    phase: str | None
-    step: int | None
-    split: Split
-    groups: tuple[Group, ...]
-    leaks: tuple[Leak, ...]
-    leak_steps: int
-    collected_bytes: tuple[int, ...]
+    stretches: tuple[Stretch, ...] = ()
+    collected_bytes: tuple[int, ...] = ()
     """Of the bytes live when each steady step ended, those that Python's collector freed after the
     last one: garbage, and no growth."""
-    stretches: tuple[Stretch, ...]
-    curve: Curve
-    peak_curve: Curve
-    """Through the step, or phase, of the peak."""
-    allocated_peak_bytes: int
-    """The peak of the allocator's own sizes, replayed."""
-    allocator_peak_bytes: int
-    """The peak that the allocator says itself."""
-    checks: Checks
 
     @property
     def steps(self) -> tuple[Stretch, ...]:
@@ -209,20 +107,6 @@ class Allocations:
         """After release."""
         release = self.of(Phase.RELEASE)
         return release.live_end_bytes if release else None
-
-    def to_json(self) -> dict[str, Any]:
-        marks = [
-            [one.phase, one.step, one.begin_seconds, one.end_seconds] for one in self.stretches
-        ]
-        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()} | {
-            "marks": marks
-        }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -407,13 +291,13 @@ class Replay:
         before = int(self._carried.requested.sum())
         return _Scene(window, rows, ranges, lives, died, steps, level, before)
 
-    def result(self) -> Allocations:
+    def result(self) -> Traced:
         """What all windows so far say."""
         kinds = list(self._kinds)
         groups = _groups(self._peak, kinds)
         times, levels = simplify(self._times, self._levels, MOST_POINTS)
         peak_times, peak_levels = simplify(self._peak.times, self._peak.levels, MOST_POINTS)
-        return Allocations(
+        return Traced(
             allocator=self._allocator,
             allocators=dict(self._allocators),
             total_bytes=self._peak.bytes,
@@ -425,6 +309,10 @@ class Replay:
             leak_steps=max(len(self._steps) - 1, 0),
             collected_bytes=self._collected_by_step(),
             stretches=tuple(self._stretches),
+            marks=tuple(
+                Span(one.phase, one.step, one.begin_seconds, one.end_seconds)
+                for one in self._stretches
+            ),
             curve=self._readable(times, levels),
             peak_curve=self._readable(peak_times, peak_levels),
             allocated_peak_bytes=self._allocated_peak,
