@@ -96,7 +96,7 @@ class TimingMeter:
     @property
     def host_bytes(self) -> list[float]:
         """After each step."""
-        return self._resident[: self._steps].tolist()
+        return [float(resident) for resident in self._resident[: self._steps]]
 
     def begin(self, phase: Phase, step: int) -> None:
         if phase is Phase.COLLECTION:

@@ -14,8 +14,8 @@ What may be relied on:
   result before it ends the mark. So live bytes at the begin are those before the step, and live
   bytes at the end those that outlast it. What happens between two marks belongs to no phase.
 - The peak is the first moment of most live bytes from the first event to the last before Python's
-  collector runs and the release begins; where a steady step has as much as the phases before, it is the step's. Its
-  groups sum to it exactly: they are the allocations live at that moment.
+  collector runs and the release begins; where a steady step has as much as the phases before, it is
+  the step's. Its groups sum to it exactly: they are the allocations live at that moment.
 - A free of what was never seen allocated (before the trace began) is counted and changes nothing;
   an address allocated again without a free in between was freed unseen, at that moment at the
   latest, and is counted. So live bytes are never negative.
@@ -517,7 +517,9 @@ class Replay:
                 lives, died = scene.lives, scene.died
                 freed = (died >= one.begin) & (died < one.end)
                 self._collected += _sums(lives.step[freed], lives.requested[freed])
-                self._lasting = lives.take((lives.born < one.end) & (died >= one.end))
+            if one.mark.name == Phase.RELEASE:
+                lives, died = scene.lives, scene.died
+                self._lasting = lives.take((lives.born < one.begin) & (died >= one.begin))
 
     def _collected_by_step(self) -> tuple[int, ...]:
         """Of the bytes live when each step ends, those that the collector then freed."""
@@ -526,8 +528,8 @@ class Replay:
         return tuple(accumulate(ends, initial=before))[1:]
 
     def _leaks_of(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
-        """What steps made that is live at the end, where more is live than after the first one. What
-        the last step made may be the next one's input."""
+        """What steps made that is live at the end, where more is live than after the first one.
+        What the last step made may be the next one's input."""
         ends = [one.live_end_bytes for one in self._stretches if one.phase == Phase.STEPS]
         lasting = self._carried if self._lasting is None else self._lasting
         collected = self._collected_by_step()
