@@ -14,6 +14,9 @@ import typing
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+GRADIENT = "(gradient)"
+"""The last part of a scope: ops of the backward pass of what comes before."""
+
 
 @dataclass(frozen=True)
 class Split:
@@ -59,6 +62,111 @@ class Group:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """Live bytes over time: a step function, exact at each point that is kept."""
+
+    seconds: tuple[float, ...] = ()
+    bytes: tuple[int, ...] = ()
+
+    @property
+    def points(self) -> list[tuple[float, int]]:
+        return list(zip(self.seconds, self.bytes, strict=True))
+
+
+class Frame(typing.NamedTuple):
+    """A line on the Python stack. `file` is as Python names it, relative to the folder where the
+    user stands if below it; `code` is the source text, empty where the file could not be read."""
+
+    file: str
+    line: int
+    function: str
+    code: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one line made that was live at the peak, of one op, shape, dtype and scope, called from
+    one stack."""
+
+    op: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    scope: str
+    stack: tuple[int, ...]
+    """Places in `Allocations.frames`, outermost first: the line itself is the last."""
+    count: int
+    bytes: int
+
+    @property
+    def is_gradient(self) -> bool:
+        return self.scope.split("/")[-1] == GRADIENT
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the user's code and what was live at the peak of what it made. Of a graph's node it
+    is the line that made the node, of a backward pass's node the line that it differentiates."""
+
+    file: str | None
+    line: int | None
+    code: str | None
+    count: int
+    bytes: int
+    share: float
+    split: Split
+    parts: tuple[Part, ...]
+    """Largest first; they sum to the line."""
+    why: str | None = None
+    """Where the line is not known, why not."""
+    is_library: bool = False
+    """No line of the user's was on the stack: this is the nearest library's."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What all tensors of one band have in common; `stack` as in `Part`."""
+
+    op: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    scope: str
+    stack: tuple[int, ...]
+
+
+class Band(typing.NamedTuple):
+    """One tensor in the step of the peak or, where they can't be told apart, several."""
+
+    kind: int
+    """A place in `Lives.kinds`."""
+    part: str
+    """`held`, `kept`, `gradient` or `passing`, as in `Split`."""
+    born_seconds: float | None
+    """`None`: held from before."""
+    died_seconds: float | None
+    """`None`: outlasts the step."""
+    tensors: int
+    bytes: int
+    """Of all of them together."""
+
+
+@dataclass(frozen=True)
+class Lives:
+    """The life of every tensor in the step (or phase) of the peak: at any moment the bytes of the
+    bands that are alive and of `rest` sum to the live bytes, exactly. A band is alive from its
+    birth on and no more at its death. Times are those of the curves."""
+
+    begin_seconds: float
+    end_seconds: float
+    peak_seconds: float
+    kinds: tuple[Kind, ...]
+    bands: tuple[Band, ...]
+    """Those that were there longest with the most bytes; in order of birth."""
+    rest: Curve
+    """The bytes of all tensors that are in no band: nothing, as long as there are few."""
+    rest_count: int
+
+
+@dataclass(frozen=True)
 class Leak:
     """Allocations of a step that are live at the end, after Python's collector has run, in a trial
     whose live bytes grew from step to step. (Where they didn't, what lasts took the place of
@@ -72,6 +180,8 @@ class Leak:
     bytes: int
     count_per_step: float
     bytes_per_step: float
+    stack: tuple[int, ...] = ()
+    """Places in `Allocations.frames`, as in `Part`."""
 
 
 class Span(typing.NamedTuple):
@@ -81,18 +191,6 @@ class Span(typing.NamedTuple):
     step: int
     begin_seconds: float
     end_seconds: float
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Live bytes over time: a step function, exact at each point that is kept."""
-
-    seconds: tuple[float, ...] = ()
-    bytes: tuple[int, ...] = ()
-
-    @property
-    def points(self) -> list[tuple[float, int]]:
-        return list(zip(self.seconds, self.bytes, strict=True))
 
 
 @dataclass(frozen=True)
@@ -119,6 +217,9 @@ class Allocations:
     phase: str | None
     step: int | None
     groups: tuple[Group, ...]
+    lines: tuple[Line, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    lives: Lives | None = None
     split: Split | None = None
     leaks: tuple[Leak, ...] | None = None
     leak_steps: int = 0

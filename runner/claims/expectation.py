@@ -66,6 +66,7 @@ def together(holds: Iterable[bool | None]) -> bool | None:
 class Expectation(ABC):
     word: ClassVar[str]
     """Names the comparison in YAML."""
+    needs_sizes: ClassVar[bool] = False
     because: str | None = None
 
     @property
@@ -80,7 +81,8 @@ class Expectation(ABC):
 
     def check(self, where: str, *, sizes: bool, against: bool) -> None:
         """Raises where the file makes no sense: what types can't say."""
-        return
+        if self.needs_sizes and not sizes:
+            raise BadInput(f"{where}: needs sizes.", "Add sizes: {FIELD: [1, 2, 4]}.")
 
     def check_cell(self, spec: Mapping[str, Any]) -> None:
         """Raises where it makes no sense for a cell."""
@@ -133,6 +135,7 @@ class OfMetric(Expectation):
         return {"memory" if source == "either" else source for source in sources}
 
     def check(self, where: str, *, sizes: bool, against: bool) -> None:
+        super().check(where, sizes=sizes, against=against)
         for key, name in self.metrics.items():
             readings.check(name, f"{where}.{key}")
 

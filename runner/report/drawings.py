@@ -18,13 +18,13 @@ from matplotlib.figure import Figure
 from runner import places
 from runner.allocations import Allocations
 from runner.export.allocations import label
+from runner.foreign import printable
 from runner.metrics import readable_bytes, readable_seconds
 from runner.records import Record
 from runner.report import PEAK_PICTURE, peak
 from runner.report.along import Along
 from runner.report.charts import Bar, Dots, Part, Scale, fitting, from_zero
 from runner.report.grid import Grid
-from runner.report.markup import UNPRINTABLE
 from runner.report.sweep_page import chart_rows, peak_bar, step_row, title_of
 
 TIMELINE_FILE = "timeline.png"
@@ -266,7 +266,7 @@ def _ticks(axes: Axes, scale: Scale, *, across: bool, unit: bool = False) -> Non
 
 def _short(text: str, most: int = 60) -> str:
     """Never longer than a picture is wide; and a `$` is no formula."""
-    text = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+    text = printable(" ".join(text.split()))
     return (text if len(text) <= most else f"{text[: most - 3]}...").replace("$", r"\$")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from runner import places
 from runner.errors import BadInput, Interrupted, Unavailable, nearest
 from runner.running import folders
-from runner.terminal.console import draws
+from runner.terminal.console import in_place
 
 if TYPE_CHECKING:
     from runner.fit.probes import Limit, Strategy
@@ -234,8 +233,6 @@ class _Progress:
     stream: TextIO = field(default_factory=lambda: sys.stderr)
 
     def trial(self, limit: Limit, value: int, kind: str) -> None:
-        if not draws(self.stream):
-            return
         fitting = max((probe.value for probe in limit.probes if probe.fits), default=None)
         failing = min((probe.value for probe in limit.probes if not probe.fits), default=None)
         parts = [f"{limit.strategy.name} · trial {limit.trials}: {limit.vary}={value:,}, {kind}"]
@@ -243,15 +240,10 @@ class _Progress:
             parts.append(f"{fitting:,} fits")
         if failing is not None:
             parts.append(f"{failing:,} does not")
-        text = " · ".join(parts)
-        width = shutil.get_terminal_size().columns - 1
-        self.stream.write(f"\r\x1b[K{text[:width]}")
-        self.stream.flush()
+        in_place(" · ".join(parts), self.stream)
 
     def close(self) -> None:
-        if draws(self.stream):
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+        in_place("", self.stream)
 
 
 def _keep(asked: _Asked, limits: Sequence[Limit], folder: Path) -> Path | None:

@@ -301,6 +301,7 @@ def test_a_sixth_comparison_is_one_file_that_nothing_else_knows_of(
         (case_of({"ratio": "tensor_peak_bytes", "at_most": 1, "because": "?"}), "a ratio to what"),
         (case_of({"outcome": "failed"}, sizes={"scenario.size": [1, 2]}), "not 3 growing sizes"),
         (case_of({"outcome": "failed"}, whne="never"), "did you mean 'when'"),
+        (case_of({"growth": "graph_nodes", "shape": "flat"}, sizes=None), "needs sizes"),
     ],
 )
 def test_a_mistake_is_named_by_file_field_and_the_right_word(

@@ -222,6 +222,34 @@ def test_a_run_cut_short_whose_record_is_unreadable_now_is_no_obstacle(
     store_at(place)
 
 
+def test_what_somebody_else_planted_in_the_store_takes_no_file_of_ours(
+    place: Place, outputs: Path, tmp_path: Path, runs: Runs
+) -> None:
+    from mlflow import MlflowClient
+
+    record = completed()
+    elsewhere = kept(record, tmp_path / "private")
+    (elsewhere / "secret.log").write_text("hush")
+    another = kept(record, outputs / "runs" / "1")
+    link = outputs / "runs" / "2"
+    link.symlink_to(elsewhere)
+    store_at(place)
+    client = MlflowClient(tracking_uri=place.uri)
+    experiment = client.get_experiment_by_name("runner").experiment_id
+    for tags in (
+        {"record": record.id, "folder": str(elsewhere)},
+        {"record": record.id, "folder": str(outputs / "runs" / ".." / ".." / "private")},
+        {"record": record.id, "folder": str(link)},
+        {"record": "of another run", "folder": str(another)},
+        {"record": record.id, "folder": "\0"},
+        {"record": record.id},
+    ):
+        client.create_run(experiment, tags=tags)
+    store_at(place)
+    assert all(run.info.status == "RUNNING" for run in runs())
+    assert not any(Path(run.info.artifact_uri).exists() for run in runs())
+
+
 def tracking_digest(folder: Path) -> str:
     from runner.tracking.content import describe
 

@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 
 from runner.claims.expectation import Cells, Finding, OfMetric, Tested
 from runner.claims.readings import measure
-from runner.errors import BadInput
 from runner.judging import selection
 from runner.judging.law import law
 from runner.judging.tolerance import tolerance
@@ -27,14 +26,10 @@ _SAID = {
 @dataclass(frozen=True, kw_only=True)
 class Growth(OfMetric):
     word: ClassVar[str] = "growth"
+    needs_sizes: ClassVar[bool] = True
     growth: str
     shape: Literal["flat", "grows", "linear", "quadratic", "exponential"]
     """A law; or `grows`, from each size to the next, whatever the law."""
-
-    def check(self, where: str, *, sizes: bool, against: bool) -> None:
-        super().check(where, sizes=sizes, against=against)
-        if not sizes:
-            raise BadInput(f"{where}: needs sizes.", "Add sizes: {FIELD: [1, 2, 4]}.")
 
     def test(self, cells: Cells) -> Tested:
         read, covers = self.read(cells.run), tuple(range(len(cells.sizes)))

@@ -12,18 +12,13 @@ from typing import ClassVar
 
 from runner.claims.expectation import Cells, Finding, InUnits, Tested
 from runner.claims.readings import Reading
-from runner.errors import BadInput
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slope(InUnits):
     word: ClassVar[str] = "slope"
+    needs_sizes: ClassVar[bool] = True
     slope: str
-
-    def check(self, where: str, *, sizes: bool, against: bool) -> None:
-        super().check(where, sizes=sizes, against=against)
-        if not sizes:
-            raise BadInput(f"{where}: needs sizes.", "Add sizes: {FIELD: [1, 2, 4]}.")
 
     def test(self, cells: Cells) -> Tested:
         read = self.read(cells.run)

@@ -32,8 +32,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from runner.allocations import Allocations, Checks, Curve, Group, Leak, Scope, Span, Split
+from runner.allocations import (
+    GRADIENT,
+    Allocations,
+    Checks,
+    Curve,
+    Group,
+    Leak,
+    Scope,
+    Span,
+    Split,
+)
 from runner.records import Phase
+from runner.trial.measure.lines import Frames, LivesFound, Made, lines, lives
+from runner.trial.measure.origins import NOTHING_KNOWN, NoWitness, Origin, Witness
 from runner.trial.measure.xplane import (
     CONSTANT,
     EAGER_OP,
@@ -47,9 +59,6 @@ from runner.trial.measure.xplane import (
 
 MOST_POINTS = 2_000
 """Of a curve that is kept; what is dropped can't be seen."""
-
-GRADIENT = "(gradient)"
-"""The last part of a scope: ops of the backward pass of what comes before."""
 
 XLA = "XLA"
 """The op of what XLA allocates for a whole compiled function: its scope is the function's name."""
@@ -129,6 +138,11 @@ class _Kind(NamedTuple):
     scope: str
     shape: tuple[int, ...] | None
     dtype: str
+    origin: Origin
+
+    @property
+    def is_backward(self) -> bool:
+        return self.scope.endswith(GRADIENT)
 
 
 class _Range(NamedTuple):
@@ -205,6 +219,7 @@ class _Peak:
     """By kind, as are these: bytes held, kept, kept for the gradient, passing."""
     parts: tuple[Counter[int], ...] = field(default_factory=lambda: (Counter(),) * 4)
     knows_gradient: bool = False
+    lives: LivesFound | None = None
     times: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     levels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -216,9 +231,11 @@ class _Peak:
 class Replay:
     """Takes windows in order of time; `result` is what they say together."""
 
-    def __init__(self, allocator: str) -> None:
-        """`allocator`: a pattern for the name of the one whose events count."""
+    def __init__(self, allocator: str, witness: Witness | None = None) -> None:
+        """`allocator`: a pattern for the name of the one whose events count; `witness` knows which
+        line of the user's was in TensorFlow when."""
         self._allocator = allocator
+        self._witness = witness or NoWitness()
         self._allocators: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kinds: dict[_Kind, int] = {}
@@ -255,6 +272,8 @@ class Replay:
             10 * MOST_POINTS,
         )
         self._latest = window.marks[-1] if window.marks else self._latest
+        if window.time_ns.size:
+            self._witness.forget(int(window.time_ns[-1]))
         self._carried = scene.lives.take(scene.died == _NEVER)
         self._carried.born[:] = NONE
 
@@ -295,6 +314,7 @@ class Replay:
         """What all windows so far say."""
         kinds = list(self._kinds)
         groups = _groups(self._peak, kinds)
+        frames, found = Frames(), self._peak.lives
         times, levels = simplify(self._times, self._levels, MOST_POINTS)
         peak_times, peak_levels = simplify(self._peak.times, self._peak.levels, MOST_POINTS)
         return Traced(
@@ -305,7 +325,10 @@ class Replay:
             step=self._peak.step,
             split=self._peak.split(self._peak.counts),
             groups=groups,
-            leaks=self._leaks_of(kinds),
+            lines=lines(self._peak_sums(kinds), self._peak.bytes, frames),
+            lives=lives(found, kinds, frames, self._start_ns or 0) if found else None,
+            leaks=self._leaks_of(kinds, frames),
+            frames=frames.all,
             leak_steps=max(len(self._steps) - 1, 0),
             collected_bytes=self._collected_by_step(),
             stretches=tuple(self._stretches),
@@ -370,9 +393,11 @@ class Replay:
         return np.array(order, np.int64)
 
     def _kinds_of(self, window: Window, rows: Ints) -> Ints:
-        """A number for each allocation's op, scope, shape and dtype."""
+        """A number for each allocation's op, scope, shape, dtype and origin."""
         whole = np.zeros(rows.size, np.int64)
-        for column in (window.op, window.shape, window.dtype, window.within):
+        sites = np.zeros(window.time_ns.size, np.int64)
+        sites[rows] = self._witness.sites(window.thread[rows], window.time_ns[rows])
+        for column in (window.op, window.shape, window.dtype, window.within, sites):
             values, which = np.unique(column[rows], return_inverse=True)
             whole = np.unique(whole * values.size + which, return_inverse=True)[1]
         firsts = np.unique(whole, return_index=True)[1]
@@ -381,7 +406,12 @@ class Replay:
             op, within = _text(window, window.op[row]), _text(window, window.within[row])
             name, scope = name_and_scope(op, within, self._op_types)
             shape, dtype = _shape(_text(window, window.shape[row])), dtype_name(window.dtype[row])
-            kind = _Kind(name, scope, shape, dtype)
+            node = op or within.removeprefix(EAGER_OP).rpartition(":")[0]
+            origin = self._witness.origin(int(sites[row]), node)
+            scope = scope or origin.scope
+            if origin.is_backward and not scope.endswith(GRADIENT):
+                scope = f"{scope}/{GRADIENT}" if scope else GRADIENT
+            kind = _Kind(name, scope, shape, dtype, origin)
             numbers.append(self._kinds.setdefault(kind, len(self._kinds)))
         return np.array(numbers, np.int64)[whole]
 
@@ -427,17 +457,32 @@ class Replay:
         passing = live & ~held & ~kept
         inside = (lives.born >= around.begin) & (lives.born < around.end)
         forward, backward = (lives.born[inside & of[lives.kind]] for of in self._passes())
-        turn = _turn(forward, backward)
-        gradient = passing & (lives.born < turn) & (died > turn)
+        turns = _turns(forward, backward, lives.born[inside])
+        after = np.searchsorted(turns, lives.born, "right")
+        for_gradient = np.append(turns, _NEVER)[after] < died
+        gradient = passing & for_gradient
         parts = (held, kept, gradient, passing & ~gradient)
         times, levels = scene.curve(around)
+        there = inside | (lives.born < around.begin) & (died >= around.begin)
+        outlasts = died >= around.end
+        found = LivesFound(
+            begin_ns=int(times[0]),
+            end_ns=int(times[-1]),
+            peak_ns=int(scene.time[at]),
+            kind=lives.kind[there],
+            part=np.select([~inside, outlasts, for_gradient], [0, 1, 2], 3)[there],
+            born_ns=np.where(inside, scene.time[lives.born], NONE)[there],
+            died_ns=np.where(outlasts, NONE, scene.time[np.minimum(died, around.end - 1)])[there],
+            bytes=lives.requested[there],
+        )
         return _Peak(
             bytes=int(scene.level[at]),
             phase=around.mark.name or None,
             step=around.mark.step if around.mark.name == Phase.STEPS else None,
             counts=_sums(lives.kind[live], np.ones(int(live.sum()), np.int64)),
             parts=tuple(_sums(lives.kind[part], lives.requested[part]) for part in parts),
-            knows_gradient=backward.size > 0,
+            knows_gradient=backward.size > 0 or self._knows_all(lives.kind[inside]),
+            lives=found,
             times=times,
             levels=levels,
         )
@@ -446,7 +491,7 @@ class Replay:
         """Which kinds are of the forward pass, and which of the backward one. Of the forward pass
         are those in a scope in which something has a gradient; an optimizer's are of neither."""
         backward = [
-            kind.scope.endswith(GRADIENT) and kind.shape is not None for kind in self._kinds
+            kind.is_backward and kind.shape is not None for kind in self._kinds
         ]  # what has no shape is a constant that was folded while the graph was made ready
         differentiated = {
             "/".join(parts[:length])
@@ -457,6 +502,22 @@ class Replay:
         }
         forward = [kind.scope in differentiated for kind in self._kinds]
         return np.array(forward, bool), np.array(backward, bool)
+
+    def _knows_all(self, numbers: Ints) -> bool:
+        """Whether a backward pass would have been seen: it is, but within what XLA compiled."""
+        kinds = list(self._kinds)
+        return all(
+            kinds[number].origin is not NOTHING_KNOWN and kinds[number].op != XLA
+            for number in np.unique(numbers)
+        )
+
+    def _peak_sums(self, kinds: list[_Kind]) -> list[Made]:
+        """What was live at the peak, by kind."""
+        sizes = sum(self._peak.parts, Counter())
+        return [
+            Made(*kinds[number], count, sizes[number], self._peak.split([number]))
+            for number, count in self._peak.counts.items()
+        ]
 
     def _around(self, scene: _Scene, at: int) -> _Range:
         """The phase or step of an event; of one between two marks, the gap after the first."""
@@ -527,7 +588,7 @@ class Replay:
         ends = [self._collected[step] for step in sorted(self._steps)]
         return tuple(accumulate(ends, initial=before))[1:]
 
-    def _leaks_of(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
+    def _leaks_of(self, kinds: list[_Kind], frames: Frames) -> tuple[Leak, ...]:
         """What steps made that is live at the end, where more is live than after the first one.
         What the last step made may be the next one's input."""
         ends = [one.live_end_bytes for one in self._stretches if one.phase == Phase.STEPS]
@@ -541,7 +602,8 @@ class Replay:
         steps = len(self._steps) - 1
         leaks = [
             Leak(
-                **kinds[kind]._asdict(),
+                *kinds[kind][:4],
+                stack=frames.stack(kinds[kind].origin),
                 count=count,
                 bytes=sizes[kind],
                 count_per_step=count / steps,
@@ -645,13 +707,20 @@ def dtype_name(number: int) -> str:
     return _DTYPES.get(number, "untyped" if number <= 0 else f"unknown ({number})")
 
 
-def _turn(forward: Any, backward: Any) -> int:
-    """When a step turns back: at the first op of its backward pass that follows all of the forward
-    one. Some gradients' parts need no more than what went in, and run long before."""
+def _turns(forward: Ints, backward: Ints, all_born: Ints) -> Ints:
+    """When a step turns back. In a graph at the first op of its backward pass that follows all of
+    the forward one: some gradients' parts need no more than what went in, and run long before.
+    Without a forward pass that can be told, as in eager mode, whenever a backward pass begins."""
     if not backward.size:
-        return _NEVER
-    later = backward[backward > forward.max(initial=NONE)]
-    return int((later if later.size else backward).min())
+        return backward
+    if forward.size:
+        later = backward[backward > forward.max()]
+        return np.array([(later if later.size else backward).min()])
+    ordered = np.sort(all_born)
+    is_backward = np.isin(ordered, backward)
+    begins = is_backward & ~np.append(False, is_backward[:-1])
+    turns: Ints = ordered[begins]
+    return turns
 
 
 def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:

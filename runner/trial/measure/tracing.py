@@ -34,6 +34,7 @@ from typing import Any
 
 from runner.records import Phase
 from runner.trial.measure import xplane
+from runner.trial.measure.origins import Witness
 from runner.trial.measure.replay import NoAllocations, Replay, Traced
 
 WINDOW_BYTES = 64_000_000
@@ -59,9 +60,10 @@ class AllocationTracing:
         window_bytes: int = WINDOW_BYTES,
         most_bytes: int = MOST_BYTES,
         also: Callable[[xplane.Window], None] | None = None,
+        witness: Witness | None = None,
     ) -> None:
         """`window_bytes=0` makes every step a window of its own; `also` is given each window."""
-        self._replay = Replay(allocator)
+        self._replay = Replay(allocator, witness)
         self._also = also
         self._most_bytes = min(most_bytes, int(_room_bytes() * _SHARE_OF_ROOM))
         self._window_bytes = min(window_bytes, self._most_bytes // 2)
