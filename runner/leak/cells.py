@@ -12,15 +12,15 @@ from typing import Any
 
 from runner.composing import composition
 from runner.isolation import mallocs
-from runner.judging.estimate import GROWTH_LEAST_STEPS, GROWTH_SECONDS, GROWTH_STEPS
+from runner.judging.growth import HOST_LEAST_STEPS, HOST_SECONDS, HOST_STEPS
 from runner.judging.leak import Leak
 from runner.plan import Planned
 
 _LEAST: dict[str, float] = {
     "measure.host_processes": 1,
-    "measure.steps": GROWTH_STEPS,
-    "measure.min_steps": GROWTH_LEAST_STEPS,
-    "measure.max_seconds": GROWTH_SECONDS,
+    "measure.steps": HOST_STEPS,
+    "measure.min_steps": HOST_LEAST_STEPS,
+    "measure.max_seconds": HOST_SECONDS,
     "measure.timeout_seconds": 600.0,
 }
 """What slow growth and the tracer of a host trial need."""

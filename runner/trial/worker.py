@@ -195,14 +195,14 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
-    books = Books(limits.warmup_steps + limits.steps)
+    books = Books(limits.most_steps)
     remedy = between.remedy(measure.between_steps)
 
     def do_between(step: int) -> None:
         remedy()
         books.note(step)
 
-    meter = TimingMeter(HostMemory())
+    meter = TimingMeter(HostMemory(), limits.most_steps)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
@@ -217,6 +217,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         "steps": {"seconds": meter.seconds, "host_bytes": meter.host_bytes},
         "facts": {
             "warmup_steps": measure.warmup_steps,
+            "host_collected_bytes": meter.collected_bytes,
             "unavailable": {"host_peak_bytes": problem} if problem else {},
             **facts,
             **placed.findings(exact=False),
