@@ -55,6 +55,10 @@ class Device:
     intra_op_threads: Count | None
     inter_op_threads: Count | None
 
+    def __post_init__(self) -> None:
+        if self.kind == "cpu" and self.index:
+            raise ValueError(f"index={self.index}: there is one CPU, number 0")
+
 
 @dataclass(frozen=True)
 class Measure:
