@@ -187,7 +187,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
-    meter = TimingMeter(HostMemory())
+    meter = TimingMeter(HostMemory(), limits.most_steps)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
@@ -202,6 +202,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         "steps": {"seconds": meter.seconds, "host_bytes": meter.host_bytes},
         "facts": {
             "warmup_steps": measure.warmup_steps,
+            "host_collected_bytes": meter.collected_bytes,
             "unavailable": {"host_peak_bytes": problem} if problem else {},
             **facts,
             **placed.findings(exact=False),
