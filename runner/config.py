@@ -59,6 +59,10 @@ class Device:
     malloc: Malloc = "default"
     malloc_arenas: Count | None = None
 
+    def __post_init__(self) -> None:
+        if self.kind == "cpu" and self.index:
+            raise ValueError(f"index={self.index}: there is one CPU, number 0")
+
 
 @dataclass(frozen=True)
 class Measure:

@@ -234,6 +234,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     from runner.trial.measure import between, samples
     from runner.trial.measure.calls import Calls
     from runner.trial.measure.meters import MemoryMeter
+    from runner.trial.measure.replay import NoAllocations, Traced
     from runner.trial.measure.requests import RequestCollector
     from runner.trial.measure.tracing import AllocationTracing
 
@@ -269,6 +270,10 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     peak = placed.allocator_peak_bytes()
     facts |= {**placed.findings(exact=True), **execution.facts(steps), "allocator_peak_bytes": peak}
     found = tracing.finish()
+    counted = isinstance(found, Traced) and found.checks and found.checks.events
+    if placed.is_disarmed and not counted:
+        found = NoAllocations(devices.DISARMED)
+        del facts["allocator_peak_bytes"]
     if assignment.with_requests:
         facts["requests"] = requests.to_json()
     return samples.of_memory_trial(found, facts)
