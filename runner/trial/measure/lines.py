@@ -128,6 +128,7 @@ def _line(made: Sequence[Made], total: int, frames: Frames) -> Line:
             frames.stack(each.origin),
             each.count,
             each.bytes,
+            each.split,
         )
         for each in made
     ]
