@@ -24,6 +24,7 @@ What may be relied on:
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -186,6 +187,11 @@ class Allocations:
     """The peak of the allocator's own sizes, replayed."""
     allocator_peak_bytes: int
     """The peak that the allocator says itself."""
+    course: str
+    graph_ops: bool
+    """Whether TensorFlow's graph executor ran any op, which it may take in any order."""
+    """A hash of live bytes after each event, up to the release: equal in two processes that made
+    and freed the same in the same order."""
     checks: Checks
 
     @property
@@ -349,6 +355,7 @@ class Replay:
         self._allocated_peak = self._allocator_peak = 0
         self._in_use: int | None = None
         self._live_before = 0
+        self._course = hashlib.sha256()
         self._times = self._levels = np.zeros(0, np.int64)
 
     def feed(self, window: Window) -> None:
@@ -359,6 +366,7 @@ class Replay:
             if mark.name == Phase.RELEASE:
                 self._released, run = True, min(run, begin)
         self._check(scene, run)
+        self._course.update(scene.level[:run].tobytes())
         self._take_peak(scene, run)
         self._take_stretches(scene)
         self._take_leaks(scene)
@@ -426,6 +434,8 @@ class Replay:
             peak_curve=self._readable(peak_times, peak_levels),
             allocated_peak_bytes=self._allocated_peak,
             allocator_peak_bytes=self._allocator_peak,
+            graph_ops=bool(self._op_types),
+            course=self._course.hexdigest()[:16],
             checks=Checks(
                 events=self._counts["events"],
                 trace_events=self._counts["trace_events"],

@@ -41,6 +41,8 @@ def of_memory_trial(found: Allocations | NoAllocations, facts: dict[str, Any]) -
             **facts,
             "tensor_peak_bytes": found.total_bytes,
             "tensor_retained_bytes": found.retained_bytes,
+            "course": found.course,
+            "graph_ops": found.graph_ops,
             "unavailable": {},
         },
         "allocations": allocations(found),
@@ -52,7 +54,7 @@ def allocations(found: Allocations | NoAllocations) -> dict[str, Any] | None:
     if isinstance(found, NoAllocations):
         return None
     kept = found.to_json()
-    del kept["stretches"]
+    del kept["stretches"], kept["course"], kept["graph_ops"]
     return kept
 
 
