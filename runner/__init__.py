@@ -11,8 +11,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runner import places
+
 if TYPE_CHECKING:
     import pandas
+
+__all__ = ["load"]
+
+places.make_scenarios_importable()
 
 
 def load(*paths: str | Path) -> pandas.DataFrame:

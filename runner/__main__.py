@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
+import platform
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.errors import BadInput, Interrupted, RunnerError, nearest
-from runner.running.environment import check_platform
+from runner.errors import BadInput, Interrupted, RunnerError, Unavailable, nearest
+from runner.terminal.console import screens
 
 _VERBS = Path(__file__).parent / "verbs"
 _RUN = "run"
@@ -38,8 +42,14 @@ def verbs() -> list[str]:
 
 
 def main(words: Sequence[str]) -> int:
+    with screens():
+        return _answered(words)
+
+
+def _answered(words: Sequence[str]) -> int:
+    """The exit code; whatever goes wrong is one message here, foreseen or not."""
     try:
-        check_platform()
+        _check_platform()
         return _dispatch(list(words))
     except (RunnerError, Interrupted) as error:
         print(f"runner: {error}", file=sys.stderr)
@@ -49,6 +59,55 @@ def main(words: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of our output has gone, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _say_no_room(error)
+        return _say_unforeseen(error)
+
+
+def _say_no_room(error: OSError) -> int:
+    where = f"{error.filename}: " if error.filename else ""
+    print(
+        f"runner: {where}the disk is full; every trial that had ended before is kept.\n"
+        "  Make room, then go on: -m ... resume=latest for a sweep, the same words for a run.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _say_unforeseen(error: Exception) -> int:
+    """One message, and the whole story in a file beside nobody's results."""
+    story = "".join(traceback.format_exception(error))
+    lines = str(error).strip().splitlines() if _can_be_said(error) else []
+    what = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
+    try:
+        descriptor, file = tempfile.mkstemp(prefix="runner-error-", suffix=".txt")
+        with open(descriptor, "w", errors="backslashreplace") as details:  # noqa: PTH123
+            details.write(story)
+        where = f"The details are in {file};"
+    except OSError as problem:
+        where = f"The details could not be written ({problem.strerror});"
+    print(
+        f"runner: this should not have happened ({what}).\n"
+        f"  {where} please report it with them and the words that you typed.",
+        file=sys.stderr,
+    )
+    return 1
+
+
+def _can_be_said(error: Exception) -> bool:
+    try:
+        return bool(str(error))
+    except Exception:
+        return False
+
+
+def _check_platform() -> None:
+    if not sys.platform.startswith("linux"):
+        raise Unavailable(
+            f"the runner measures on Linux; this is {platform.system()}.",
+            "Its meters read the Linux kernel's accounts; run it in a Linux container or machine.",
+        )
 
 
 def _dispatch(words: list[str]) -> int:
@@ -68,5 +127,10 @@ def _call(verb: str, words: list[str]) -> int:
     return code
 
 
+def command() -> int:
+    """The console command `runner`, which pip makes: the same as `python -m runner`."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command())

@@ -20,6 +20,7 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from runner.errors import BadInput, nearest
 from runner.scenario import Scenario
@@ -85,8 +86,35 @@ class Tracking:
     experiment: str
 
     def __post_init__(self) -> None:
+        if self.uri is not None:
+            _check_address(self.uri, self.kind == "server")  # may not be repeated before this
+        if self.uri is None and self.kind == "server":
+            raise ValueError("uri: has no value; say tracking.uri=http://HOST:PORT")
         if self.uri is not None and self.kind != "server":
             raise ValueError(f"uri={self.uri} is for a server; say tracking=server as well")
+
+
+def _check_address(uri: str, is_used: bool) -> None:
+    """An address is printed, and kept with every run: it can't hold what nobody else may know."""
+    try:
+        parts = urlsplit(uri)
+        secret = bool("@" in parts.netloc or parts.query or parts.fragment)
+        port = parts.port  # which raises where it is not a valid one
+        well_formed = parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
+    except ValueError:
+        secret, well_formed = "@" in uri, False
+    if secret:
+        raise BadInput(
+            "tracking.uri: holds a name, a password or a token, and an address is kept with every "
+            "run.",
+            "Say http://HOST:PORT alone, and set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD (or MLFLOW_TRACKING_TOKEN) in the environment.",
+        )
+    if is_used and not well_formed:
+        raise BadInput(
+            f"tracking.uri: {uri!r} is not a valid address of an MLflow server.",
+            "Say tracking.uri=http://HOST:PORT, or set MLFLOW_TRACKING_URI.",
+        )
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The metrics: names, units, meanings. MLflow, the report and the README are made from it.
 
 Core: standard library only. A metric's name carries its unit; how a person reads it is decided by
-`Metric.unit` in `readable`, nowhere else.
+`Metric.readable`, nowhere else.
 """
 
 from __future__ import annotations
@@ -31,6 +31,21 @@ class Metric:
     @property
     def is_time(self) -> bool:
         return self.unit in ("seconds", "per second")
+
+    def readable(self, value: float | None) -> str:
+        """As a person reads it, with its unit: for terminals, tables and pictures only."""
+        if value is None:
+            return "unknown"
+        if self.unit == "bytes":
+            return readable_bytes(value)
+        if self.unit == "bytes/step":
+            return f"{readable_bytes(value)}/step"
+        if self.unit == "seconds":
+            return readable_seconds(value)
+        if self.unit == "per second":
+            return f"{value:,.0f}/s" if value >= 100 else f"{value:.3g}/s"
+        number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
+        return f"{number}/step" if self.unit == "count/step" else number
 
 
 _TABLE = (
@@ -80,20 +95,7 @@ METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
 
 
 def readable(name: str, value: float | None) -> str:
-    """`value` as a person reads it, with its unit: for terminals, tables and pictures only."""
-    if value is None:
-        return "unknown"
-    unit = METRICS[name].unit
-    if unit == "bytes":
-        return readable_bytes(value)
-    if unit == "bytes/step":
-        return f"{readable_bytes(value)}/step"
-    if unit == "seconds":
-        return readable_seconds(value)
-    if unit == "per second":
-        return f"{value:,.0f}/s" if value >= 100 else f"{value:.3g}/s"
-    number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
-    return f"{number}/step" if unit == "count/step" else number
+    return METRICS[name].readable(value)
 
 
 def readable_bytes(value: float) -> str:

@@ -1,6 +1,6 @@
 """What NVIDIA's driver says of its cards: in the environment, and of a process's device memory.
 
-Read through nvidia-ml-py, an optional package (`pip install 'runner[gpu]'`); where it, the driver
+Read through nvidia-ml-py, an optional package that comes with the extra `gpu`; where it, the driver
 or a figure is missing, there is None, and the reason beside it.
 """
 
@@ -51,7 +51,7 @@ def _nvml() -> Iterator[Any]:
     try:
         nvml: Any = importlib.import_module("pynvml")
     except ImportError:
-        raise _Unknown("nvidia-ml-py is not installed (pip install 'runner[gpu]')") from None
+        raise _Unknown("nvidia-ml-py is not installed (pip install nvidia-ml-py)") from None
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:

@@ -1,22 +1,90 @@
-"""Where things are: the one class of paths that does not depend on the folder one stands in."""
+"""Where things are: the one home of paths that do not depend on the folder one stands in; and how
+a path is spelled, and a file gets to its place. Core: standard library only.
+
+In a clone `conf/` and `scenarios/` lie beside `runner/`, for people to find; in an installed copy
+they lie inside it (see setup.py), so that nothing of ours takes a common name in site-packages.
+Either way the package of the scenarios is imported as `scenarios`: importing `runner` puts a finder
+first that knows where it is. So a scenario's path, which a cell's hash is made of, and what is
+pickled for a child are the same in both, and no folder named `scenarios` where the user stands gets
+in the way: its modules are found, too, after ours.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
-_PROJECT = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
+_INSTALLED = (_PACKAGE / "conf").is_dir()
+_PARTS = _PACKAGE if _INSTALLED else _PACKAGE.parent
+_SCENARIOS = "scenarios"
 
 
-def project() -> Path:
-    return _PROJECT
+def package() -> Path:
+    return _PACKAGE
+
+
+def project() -> Path | None:
+    """The clone that this is; None where it is an installed copy."""
+    return None if _INSTALLED else _PACKAGE.parent
 
 
 def conf() -> Path:
-    return _PROJECT / "conf"
+    return _PARTS / "conf"
+
+
+def scenarios() -> Path:
+    return _PARTS / _SCENARIOS
 
 
 def outputs() -> Path:
-    """The project's `outputs/`, unless RUNNER_OUTPUTS names another folder."""
+    """The folder that RUNNER_OUTPUTS names; else the clone's `outputs/`, wherever one stands, and
+    for an installed copy the one where the user stands."""
     named = os.environ.get("RUNNER_OUTPUTS")
-    return Path(named).resolve() if named else _PROJECT / "outputs"
+    return Path(named).resolve() if named else (project() or Path.cwd()) / "outputs"
+
+
+def relative(path: Path) -> str:
+    """The shorter of a path's two spellings, for a person to read."""
+    spelled = os.path.relpath(path)
+    return spelled if len(spelled) < len(str(path)) else str(path)
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """The name to write a file under; it is renamed to `path` after that, so that whoever looks
+    finds it whole or not at all."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield scratch
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise
+    scratch.replace(path)
+
+
+class _Scenarios(MetaPathFinder):
+    """Finds the package `scenarios` and nothing else."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != _SCENARIOS:
+            return None
+        folders = [str(scenarios()), str(Path.cwd() / _SCENARIOS)]
+        return spec_from_file_location(
+            fullname, scenarios() / "__init__.py", submodule_search_locations=folders
+        )
+
+
+def make_scenarios_importable() -> None:
+    """Here, and in every child: to unpickle an experiment `runner` is imported first."""
+    if not any(isinstance(finder, _Scenarios) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Scenarios())

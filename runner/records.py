@@ -16,11 +16,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from runner import places
+from runner.allocations import Allocations
 from runner.errors import BadInput
 
 SCHEMA = 1
 RECORD_FILE = "record.json"
 TRIALS_FILE = "trials.jsonl"
+LOG_FILE = "run.log"
 
 
 class Status(StrEnum):
@@ -72,11 +75,12 @@ class Trial:
     phases: dict[str, dict[str, float | None]] = field(default_factory=dict)
     steps: dict[str, list[float]] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    allocations: dict[str, Any] | None = None
+    allocations: Allocations | None = None
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Trial:
-        return Trial(**{**data, "outcome": _outcome(data["outcome"])})
+        values = {**data, "outcome": _outcome(data["outcome"])}
+        return Trial(**{**values, "allocations": _allocations(data.get("allocations"))})
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class Record:
     unavailable: dict[str, str]
     intervals: dict[str, tuple[float, float]]
     trials: tuple[Trial, ...]
-    allocations: dict[str, Any] | None
+    allocations: Allocations | None
     environment: dict[str, Any]
     fingerprint: str
     sweep: dict[str, Any] | None = None
@@ -102,6 +106,7 @@ class Record:
     def from_json(data: dict[str, Any]) -> Record:
         values = dict(data)
         values["outcome"] = _outcome(data["outcome"])
+        values["allocations"] = _allocations(data["allocations"])
         values["trials"] = tuple(Trial.from_json(trial) for trial in data["trials"])
         values["intervals"] = {name: (low, high) for name, (low, high) in data["intervals"].items()}
         return Record(**values)
@@ -115,15 +120,17 @@ def _outcome(data: dict[str, Any]) -> Outcome:
     return Outcome(Status(data["status"]), data["phase"], data["reason"])
 
 
+def _allocations(data: dict[str, Any] | None) -> Allocations | None:
+    return None if data is None else Allocations.from_json(data)
+
+
 def write(record: Record, folder: Path) -> Path:
     """Write `record.json` whole or not at all: under another name, synced, then renamed."""
     path = folder / RECORD_FILE
-    scratch = folder / f".{RECORD_FILE}.{os.getpid()}"
-    with scratch.open("w") as file:
+    with places.whole(path) as scratch, scratch.open("w") as file:
         json.dump({"schema": record.schema, **to_json(record)}, file, allow_nan=False, indent=1)
         file.flush()
         os.fsync(file.fileno())
-    scratch.replace(path)
     return path
 
 

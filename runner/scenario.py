@@ -26,7 +26,8 @@ to check the parameters, and must not load TensorFlow for that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -36,6 +37,31 @@ Step = Callable[[], object]
 
 Executions = tuple[str, ...]
 """The executions that a scenario supports, its natural one first."""
+
+
+@dataclass(frozen=True)
+class Varies:
+    """That figures of memory are not the same in every process, and by how much at most: a share of
+    the largest. TensorFlow starts a graph's ops in an order that is not fixed; so other tensors are
+    there together, and some buffers are passed on that elsewhere had another user left."""
+
+    peak: float
+    allocated: float = 0.0
+    """Of what a step allocates, in bytes and in number: more than 0 where buffers are passed on."""
+    when: Callable[[Any], bool] = lambda _: True
+    """Of the scenario, with its parameters: whether it does with these."""
+
+
+Varying = Mapping[str, Varies]
+"""Which executions vary; all others are to repeat to the byte, and the contract suite holds them
+to that."""
+
+
+def varies(scenario: Scenario, execution: str) -> Varies | None:
+    """What a scenario declares of one execution with its parameters as they are."""
+    declared: Varying = getattr(scenario, "varies", {})
+    found = declared.get(execution)
+    return found if found and found.when(scenario) else None
 
 
 class StartAnew(Exception):
@@ -73,7 +99,8 @@ class Scenario(Protocol):
     """A frozen dataclass with this shape; no base class, no registry.
 
     One may also have `check(self) -> None`, called in the parent before anything runs: it raises
-    `BadInput` for what the types of its fields can't tell.
+    `BadInput` for what the types of its fields can't tell. And `varies: ClassVar[Varying]`, where
+    not all of its executions have the same peak in every process.
     """
 
     @property

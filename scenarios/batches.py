@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from runner.config import Count
-from runner.scenario import Bench, Executions, Step
+from runner.scenario import Bench, Executions, Step, Varies, Varying
 
 
 def _weights(depth: int, width: int) -> list[Any]:
@@ -33,11 +33,13 @@ class DenseBatch:
     """Keras Dense layers over a batch, made once or in every step, all outputs kept or the last.
 
     What does it cost to make layers within the step, to keep their outputs, to take a gradient,
-    and what does a graph spare of it? A gradient's ops may run concurrently in a graph, and its
-    peak may vary.
+    and what does a graph spare of it?
     """
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
+    varies: ClassVar[Varying] = {
+        "graph": Varies(0.2, allocated=0.2, when=lambda batch: batch.gradient == "tape")
+    }
 
     width: Count
     layers: Literal["outside", "inside"]
@@ -128,10 +130,11 @@ class GradientMethod:
 
     Which way keeps fewer activations than a plain tape: a custom gradient that computes a block
     again, the same with the tape stopped, or `tf.recompute_grad`? As a graph, a block may be
-    computed again concurrently with anything else, and the peak may vary.
+    computed again together with anything else.
     """
 
     executions: ClassVar[Executions] = ("eager", "graph")
+    varies: ClassVar[Varying] = {"graph": Varies(0.3)}
 
     depth: Count
     width: Count

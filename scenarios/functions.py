@@ -91,7 +91,6 @@ class Conditional:
     """One function with two branches, chosen by a Python bool or by a tensor.
 
     Is it one graph for both or one for each, and does a branch that is not taken cost memory?
-    The products of the heavy branch may run concurrently, but all are needed at its end.
     """
 
     executions: ClassVar[Executions] = ("graph", "xla")

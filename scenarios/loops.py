@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from runner.config import Count
-from runner.scenario import Bench, Executions, Step
+from runner.scenario import Bench, Executions, Step, Varies, Varying
 
 
 def _state_and_weight(bench: Bench, size: int) -> tuple[Any, Any]:
@@ -40,10 +40,10 @@ class PythonLoop:
     """A Python `for` around TensorFlow ops; as a graph, it is unrolled.
 
     Does it keep every iteration's state, and is it the tape that does?
-    Its peak as a graph varies where TensorFlow runs the unrolled ops concurrently (gradient=tape).
     """
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
+    varies: ClassVar[Varying] = {"graph": Varies(0.4, when=lambda loop: loop.gradient == "tape")}
 
     iterations: Count
     size: Count
@@ -73,10 +73,12 @@ class WhileLoop:
     """`tf.while_loop`: one body, run again and again by the runtime.
 
     Does it need less memory than the same loop in Python, with a gradient and without?
-    With parallel_iterations above 1 iterations may run concurrently, and the peak may vary.
     """
 
     executions: ClassVar[Executions] = ("graph", "eager", "xla")
+    varies: ClassVar[Varying] = {
+        "graph": Varies(0.3, when=lambda loop: loop.parallel_iterations > 1)
+    }
 
     iterations: Count
     size: Count

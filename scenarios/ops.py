@@ -37,6 +37,8 @@ def _nothing(_: object) -> None:
 OPS: dict[str, Callable[..., Any]] = {
     # creation
     "constant": lambda tf, size: tf.constant(1.0, shape=[size, size]),
+    "constant_long": lambda tf, size: tf.constant(1, tf.int64, shape=[size, size]),
+    "texts": lambda tf, size: tf.fill([size, size], "a" * 100),
     "zeros": lambda tf, size: tf.zeros([size, size]),
     "ones": lambda tf, size: tf.ones([size, size]),
     "fill": lambda tf, size: tf.fill([size, size], 2.0),

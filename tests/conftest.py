@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.composing import composition
-from runner.composing.composition import Planned
 from runner.config import Device, Experiment, Measure, Tracking
 from runner.isolation.server import Server
+from runner.plan import Assignment, Planned
 from runner.records import Record, Trial
 from runner.running import environment, lifecycle
 from runner.scenario import Scenario
-from runner.trial.worker import Assignment
 
 if TYPE_CHECKING:
     from selenium import webdriver

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import records
+from runner.allocations import Allocations
 from runner.judging import estimate
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 
@@ -109,29 +110,31 @@ def completed(
         unavailable={"host_growth_bytes_per_step": "needs 200 steps, or 10 s of them"},
         intervals={"step_seconds": (step_seconds * 0.97, step_seconds * 1.04)},
         trials=(*timing, memory),
-        allocations={
-            "total_bytes": peak,
-            "phase": "steps",
-            "step": 2,
-            "groups": [
-                {
-                    "op": "MatMul",
-                    "shape": [batch_size, parameters["size"]],
-                    "dtype": "float32",
-                    "count": kept,
-                    "bytes": kept * state,
-                    "share": kept * state / peak,
-                },
-                {
-                    "op": "Fill",
-                    "shape": [parameters["size"], parameters["size"]],
-                    "dtype": "float32",
-                    "count": 1,
-                    "bytes": weight,
-                    "share": weight / peak,
-                },
-            ],
-        },
+        allocations=Allocations.from_json(
+            {
+                "total_bytes": peak,
+                "phase": "steps",
+                "step": 2,
+                "groups": [
+                    {
+                        "op": "MatMul",
+                        "shape": [batch_size, parameters["size"]],
+                        "dtype": "float32",
+                        "count": kept,
+                        "bytes": kept * state,
+                        "share": kept * state / peak,
+                    },
+                    {
+                        "op": "Fill",
+                        "shape": [parameters["size"], parameters["size"]],
+                        "dtype": "float32",
+                        "count": 1,
+                        "bytes": weight,
+                        "share": weight / peak,
+                    },
+                ],
+            }
+        ),
         environment={"tensorflow": "2.21.0"},
         fingerprint="f1f1f1f1",
         sweep=sweep,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pandas
 
 from runner.metrics import METRICS
-from runner.running import engine
+from runner.plan import PLAN_FILE
 
 GRID = ("-m", "scenario=python_loop", "scenario.iterations=5,10", "batch_size=4,8")
 BRIEF = ("measure.timing_processes=2", "measure.steps=5", "measure.max_seconds=0.1")
@@ -36,7 +36,7 @@ def start(outputs: Path, *words: str, cwd: Path | None = None) -> subprocess.Pop
 
 def only(outputs: Path) -> Path:
     """The folder of the one sweep there is. (A kill before it was planned leaves an empty one.)"""
-    (plan,) = outputs.glob(f"sweeps/*/*/{engine.PLAN_FILE}")
+    (plan,) = outputs.glob(f"sweeps/*/*/{PLAN_FILE}")
     return plan.parent
 
 
@@ -57,7 +57,7 @@ def kill_and_resume(
     ..., and let it end. Returns which trials were on the disk after each kill, and at the end."""
     trials = []
     for number in range(kills + 1):
-        begun = list(outputs.glob(f"sweeps/*/*/{engine.PLAN_FILE}"))
+        begun = list(outputs.glob(f"sweeps/*/*/{PLAN_FILE}"))
         resume = [f"resume={begun[0].parent}"] if begun else []
         process = start(outputs, *words, *resume)
         if number < kills:

@@ -142,11 +142,11 @@ def test_where_concurrency_moves_the_peak_the_record_gives_the_range(measure: Me
 def test_the_groups_at_the_peak_sum_to_it(measure: MeasureWords) -> None:
     record = measure("scenario=python_loop", "scenario.gradient=tape", "batch_size=57")
     assert record.allocations is not None
-    assert record.allocations["total_bytes"] == record.metrics["tensor_peak_bytes"]
-    groups = record.allocations["groups"]
-    assert sum(group["bytes"] for group in groups) == record.metrics["tensor_peak_bytes"]
-    assert (groups[0]["op"], groups[0]["shape"], groups[0]["dtype"]) == (
+    assert record.allocations.total_bytes == record.metrics["tensor_peak_bytes"]
+    groups = record.allocations.groups
+    assert sum(group.bytes for group in groups) == record.metrics["tensor_peak_bytes"]
+    assert (groups[0].op, groups[0].shape, groups[0].dtype) == (
         "MatMul",
-        [57, 100],
+        (57, 100),
         "float32",
     )

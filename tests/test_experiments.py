@@ -11,7 +11,7 @@ import pytest
 
 from runner import places
 from runner.composing import composition
-from runner.composing.composition import Plan
+from runner.plan import Plan
 from runner.verbs import list as list_verb
 
 YAML = {path.stem: path for path in sorted((places.conf() / "experiment").glob("*.yaml"))}

@@ -40,6 +40,27 @@ BAD_INPUT = {
         "scenario.arguments: can't be [1]",
     ),
     "a server's address without one": (["scenario=while_loop", "tracking.uri=foo"], "as well"),
+    "no address of a server": (
+        ["scenario=while_loop", "tracking=server", "tracking.uri=foo"],
+        "is not a valid address of an MLflow server",
+    ),
+    "a password in an address": (
+        ["scenario=while_loop", "tracking=server", "tracking.uri='http://me:hush@host:5000'"],
+        "MLFLOW_TRACKING_PASSWORD",
+    ),
+    "a token in an address": (
+        ["-m", "scenario=while_loop", "tracking=server", "tracking.uri='http://host/?t=hush'"],
+        "MLFLOW_TRACKING_PASSWORD",
+    ),
+    "a password for nobody": (
+        ["scenario=while_loop", "tracking.uri='http://me:hush@host:5000'"],
+        "MLFLOW_TRACKING_PASSWORD",
+    ),
+    "a password for a verb": (
+        ["publish", ".", "tracking=server", "tracking.uri=http://me:hush@host:5000"],
+        "MLFLOW_TRACKING_PASSWORD",
+    ),
+    "every address of the machine": (["ui", "--host", ""], "names no address"),
     "a claim's setting twice": (["claims", "seed=1", "seed=2"], "seed: said twice"),
     "added field": (["scenario=while_loop", "+scenario.foo=1"], "scenario.foo"),
     "added group": (["scenario=while_loop", "+foo=1"], "foo"),
@@ -80,6 +101,7 @@ def test_bad_input_is_one_message_exit_code_2_and_nothing_written(
     assert done.stderr.startswith("runner: ")
     assert len(done.stderr.strip().splitlines()) == 2, "what and where; what to do"
     assert "Traceback" not in done.stderr
+    assert "hush" not in done.stderr, "what may be a secret is not repeated"
     assert not outputs.exists()
     assert list(tmp_path.iterdir()) == []
 

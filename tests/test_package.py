@@ -1,47 +1,194 @@
-"""The package as pip makes it: installed anywhere, it has its configuration and pages' files."""
+"""The package as pip makes it: installed anywhere, used from any folder, it works as the clone.
+
+The wheel is built once and installed into an environment of its own, which borrows what it depends
+on from the present one.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import urllib.request
+import venv
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from runner import places
+from runner.composing import composition
 
 PARTS = ("runner", "scenarios", "conf")
+NOT_INSTALLED = {".png", ".md"}
+"""For readers of the clone."""
+CLONE = places.project()
+BRIEF = ("measure.timing_processes=1", "measure.steps=5", "measure.min_steps=5")
+CELL = ("scenario=python_loop", "scenario.iterations=3", "scenario.size=10", *BRIEF)
 
 
-def test_a_wheel_holds_every_file_of_the_product_and_runs_from_where_it_is_put(
-    tmp_path: Path,
-) -> None:
-    source, installed = tmp_path / "source", tmp_path / "installed"
+@dataclass(frozen=True)
+class Copy:
+    """An installed copy, and a folder elsewhere to stand in."""
+
+    python: Path
+    packages: Path
+    wheel: Path
+    stand: Path
+
+    @property
+    def command(self) -> Path:
+        return self.python.with_name("runner")
+
+    def run(self, *words: str | Path, cwd: Path | None = None) -> str:
+        done = subprocess.run(
+            list(map(str, words)),
+            capture_output=True,
+            text=True,
+            cwd=cwd or self.stand,
+            env=environment(),
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    def written(self) -> set[str]:
+        files = (path for path in self.packages.rglob("*") if path.suffix != ".pyc")
+        return {path.relative_to(self.packages).as_posix() for path in files if path.is_file()}
+
+
+def environment() -> dict[str, str]:
+    """As a user has it who knows nothing of this clone."""
+    ours = ("RUNNER_OUTPUTS", "PYTHONPATH")
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    folder = tmp_path_factory.mktemp("package")
+    source, home, stand = folder / "source", folder / "venv", folder / "stand"
+    stand.mkdir()
     without_caches = shutil.ignore_patterns("__pycache__")
     for part in PARTS:
-        shutil.copytree(places.project() / part, source / part, ignore=without_caches)
-    for file in ("pyproject.toml", "README.md"):
-        shutil.copy(places.project() / file, source)
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*pip, "--wheel-dir", str(tmp_path), str(source)], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        held = {name for name in packed.namelist() if name.partition("/")[0] in PARTS}
-        packed.extractall(installed)
-    wanted = {
-        path.relative_to(source).as_posix()
-        for part in PARTS
-        for path in (source / part).rglob("*")
-        if path.is_file() and path.suffix != ".png"  # the README's
-    }
+        shutil.copytree(CLONE / part, source / part, ignore=without_caches)
+    for file in ("pyproject.toml", "setup.py", "README.md"):
+        shutil.copy(CLONE / file, source)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]
+    subprocess.run([*pip, *build, str(source)], check=True)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(home, with_pip=False)
+    python = home / "bin" / "python"
+    (packages,) = home.glob("lib/python*/site-packages")
+    borrowed = [entry for entry in sys.path if "site-packages" in entry]
+    (packages / "borrowed.pth").write_text("\n".join(borrowed))
+    into = ["--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([*pip, *into], check=True)
+    return Copy(python, packages, wheel, stand)
+
+
+def test_a_wheel_holds_every_file_of_the_product_below_one_name(copy: Copy) -> None:
+    with zipfile.ZipFile(copy.wheel) as packed:
+        held = {name for name in packed.namelist() if ".dist-info/" not in name}
+    wanted = set()
+    for part in PARTS:
+        inside = Path("runner") if part == "runner" else Path("runner") / part
+        for path in (CLONE / part).rglob("*"):
+            relative = path.relative_to(CLONE / part)
+            kept = path.suffix not in NOT_INSTALLED and "__pycache__" not in relative.parts
+            if path.is_file() and kept:
+                wanted.add((inside / relative).as_posix())
     assert held == wanted
-    listed = subprocess.run(
-        [sys.executable, "-m", "runner", "list"],
-        check=True,
+    assert "runner/py.typed" in held
+
+
+def test_an_installed_copy_is_the_one_that_runs_there(copy: Copy) -> None:
+    where = copy.run(copy.python, "-c", "import runner, scenarios; print(scenarios.__file__)")
+    assert where.strip() == str(copy.packages / "runner" / "scenarios" / "__init__.py")
+    assert "scenario=while_loop" in copy.run(copy.command, "list")
+
+
+def test_a_users_own_folder_of_the_name_scenarios_is_found_after_ours(
+    copy: Copy, tmp_path: Path
+) -> None:
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "mine.py").write_text("step = 'mine'")
+    code = "import runner, scenarios.loops, scenarios.mine as mine; print(mine.step)"
+    assert copy.run(copy.python, "-c", code, cwd=tmp_path) == "mine\n"
+
+
+def test_the_outputs_of_a_clone_are_its_own_wherever_the_user_stands(tmp_path: Path) -> None:
+    code = "from runner import places; print(places.outputs())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
         capture_output=True,
         text=True,
+        check=True,
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(installed)},
+        env={**environment(), "PYTHONPATH": str(CLONE)},
     )
-    assert "scenario=while_loop" in listed.stdout
+    assert done.stdout.strip() == str(CLONE / "outputs")
+
+
+def test_a_run_of_an_installed_copy_is_the_same_cell_and_is_kept_where_the_user_stands(
+    copy: Copy, tmp_path: Path
+) -> None:
+    before = copy.written()
+    for name in ("conf", "scenarios"):  # the user's own, in nobody's way
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+    copy.run(copy.python, "-m", "runner", *CELL, "tracking=none", cwd=tmp_path)
+    (kept,) = (tmp_path / "outputs" / "runs").glob("*/*/record.json")
+    record = json.loads(kept.read_text())
+    (here,) = composition.plan([*CELL, "tracking=none"], tmp_path / "sweep").cells
+    assert record["cell"] == here.experiment.cell
+    assert record["spec"]["target"] == "scenarios.loops.PythonLoop"
+    assert record["environment"]["git"] is None, "it is in no clone"
+    assert copy.written() == before, "nothing is written beside the package"
+
+
+def test_a_sweep_and_the_pages_of_its_store_work_from_there(copy: Copy, tmp_path: Path) -> None:
+    copy.run(copy.command, "-m", *CELL, "batch_size=2,4", cwd=tmp_path)
+    (sweep,) = (tmp_path / "outputs" / "sweeps").glob("*/*")
+    assert len(list(sweep.glob("*/record.json"))) == 2
+    assert (sweep / "report.html").is_file()
+    assert (tmp_path / "outputs" / "mlflow.db").is_file()
+    assert "last sweep" in served(copy, tmp_path)
+
+
+def served(copy: Copy, stand: Path) -> str:
+    """What `ui` prints; it has answered at its address, and ends when it is asked to."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with subprocess.Popen(
+        [copy.command, "ui", "--port", str(port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=stand,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        said = []
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("Ctrl-C"):
+                    break
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=30) as answer:
+                assert answer.status == 200
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+    return "".join(said)
+
+
+def test_a_claim_is_judged_there(copy: Copy, tmp_path: Path) -> None:
+    verdicts = json.loads(copy.run(copy.command, "claims", "001-09", "--json", cwd=tmp_path))
+    assert [(each["id"], each["verdict"]) for each in verdicts] == [("001-09", "refuted")]
+    assert (tmp_path / "outputs" / "claims").is_dir()

@@ -7,32 +7,16 @@ Core: standard library only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from runner.claims.verdicts import (
-    FIGURES,
-    Bounded,
-    Case,
-    Claim,
-    Ends,
-    Expectation,
-    Growth,
-    Ratio,
-    Slope,
-    Value,
-    Verdict,
-)
+from runner.claims import comparisons
+from runner.claims.expectation import Expectation
+from runner.claims.verdicts import Case, Claim, Verdict
 from runner.config import typed
 from runner.errors import BadInput, nearest
-from runner.metrics import METRICS
-from runner.records import Phase
 
 FEWEST_SIZES = 3
-
-_KINDS: dict[str, type[Expectation]] = {
-    fields(kind)[0].name: kind for kind in (Growth, Slope, Ratio, Value, Ends)
-}
 
 
 @dataclass(frozen=True)
@@ -85,13 +69,7 @@ def _case(content: Any, where: str) -> Case:
         for n, each in enumerate(_list(values.get("expect"), f"{where}.expect"))
     )
     for n, each in enumerate(expect):
-        if isinstance(each, Growth | Slope) and not sizes:
-            raise BadInput(f"{where}.expect.{n}: needs sizes.", "Add sizes: {FIELD: [1, 2, 4]}.")
-        if isinstance(each, Ratio) and against is None and each.to is None:
-            raise BadInput(
-                f"{where}.expect.{n}: a ratio to what?",
-                "Add `against` to the case, or `to: METRIC` for another metric of the same cell.",
-            )
+        each.check(f"{where}.expect.{n}", sizes=bool(sizes), against=against is not None)
     return Case(when, run, against, field, sizes, expect)
 
 
@@ -114,41 +92,17 @@ def _sizes(content: Any, where: str) -> tuple[str | None, tuple[float, ...]]:
 
 
 def _expectation(content: Any, where: str) -> Expectation:
-    values = _mapping(content, where)
-    named = [key for key in values if key in _KINDS]
+    values, known = _mapping(content, where), comparisons.known()
+    named = [key for key in values if key in known]
     if len(named) != 1:
-        wrong = next((str(key) for key in values if key not in _KINDS), "")
+        wrong = next((str(key) for key in values if key not in known), "")
         raise BadInput(
             f"{where}: names {len(named) or 'no'} comparison{'s' * (len(named) != 1)}.",
-            f"One of these must be its first key. {nearest(wrong, _KINDS)}",
+            f"One of these must be its first key. {nearest(wrong, known)}",
         )
-    kind = _KINDS[named[0]]
-    defaults: dict[str, Any] = {
-        field.name: None for field in fields(kind) if field.name not in (named[0], "shape")
-    }
-    expectation = typed(kind, {**defaults, **values}, where)
-    if not isinstance(expectation, Ends):
-        _check_metric(getattr(expectation, named[0]), f"{where}.{named[0]}")
-    if isinstance(expectation, Ratio) and expectation.to is not None:
-        _check_metric(expectation.to, f"{where}.to")
-    if isinstance(expectation, Bounded):
-        if expectation.at_least is None and expectation.at_most is None:
-            raise BadInput(f"{where}: has no threshold.", "Write at_least: or at_most:, or both.")
-        if expectation.because is None:
-            raise BadInput(f"{where}: does not say why.", "Write because: why this threshold.")
-    return expectation
-
-
-def _check_metric(name: str, where: str) -> None:
-    phase, _, figure = name.rpartition(".")
-    if not phase and name not in METRICS:
-        raise BadInput(f"{where}: {name!r} is no metric.", nearest(name, METRICS))
-    if phase and phase not in set(Phase):
-        raise BadInput(
-            f"{where}: {phase!r} is no phase.", nearest(phase, [each.value for each in Phase])
-        )
-    if phase and figure not in FIGURES:
-        raise BadInput(f"{where}: {figure!r} is no phase's figure.", nearest(figure, FIGURES))
+    kind = known[named[0]]
+    defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    return typed(kind, {**defaults, **values}, where)
 
 
 def _mapping(content: Any, where: str) -> dict[str, Any]:

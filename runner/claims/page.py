@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from xml.etree.ElementTree import Element
 
 from runner.claims import words as claim_words
-from runner.claims.verdicts import Ends, JudgedCase, Judgement, Ratio, Tested, Verdict, metric_of
+from runner.claims.expectation import Tested
+from runner.claims.readings import measure
+from runner.claims.verdicts import JudgedCase, Judgement, Verdict
 from runner.judging import selection
 from runner.report import charts
 from runner.report.markup import Node, page, tag
@@ -127,7 +129,7 @@ def _case(judged: JudgedCase) -> Element:
     content: list[Node] = [tag("h4", case.when), tag("p", tag("b", sign))]
     for tested in judged.tested:
         because = tested.expectation.because
-        rule = claim_words.rule(tested.expectation) + (f" ({because})" if because else "")
+        rule = tested.expectation.rule() + (f" ({because})" if because else "")
         content.append(tag("p", f"Expected: {rule}."))
         content.append(tag("p", f"Found: {claim_words.figures_of(tested, case)}."))
         content.append(_picture(tested, judged))
@@ -140,13 +142,11 @@ def _case(judged: JudgedCase) -> Element:
 
 def _picture(tested: Tested, judged: JudgedCase) -> Element | None:
     """The metric over the sizes; with what it is held against, where it is a ratio."""
-    case, expectation = judged.case, tested.expectation
-    if case.field is None or isinstance(expectation, Ends):
+    case, metric = judged.case, tested.expectation.metric
+    series = tested.expectation.series(tested)
+    if case.field is None or metric is None:
         return None
-    metric = metric_of(expectation)
-    series = [("run", tested.readings)]
-    if isinstance(expectation, Ratio):
-        series.append(("against", tested.against))
+    text = measure(metric).readable
     lines = []
     for number, (name, readings) in enumerate(series):
         points = [
@@ -154,16 +154,12 @@ def _picture(tested: Tested, judged: JudgedCase) -> Element | None:
             for size, reading in zip(case.sizes, readings, strict=True)
             if reading.value is not None and math.isfinite(reading.value)
         ]
-        texts = [f"{name}, {size:g}: {claim_words.shown(metric, value)}" for size, value in points]
+        texts = [f"{name}, {size:g}: {text(value)}" for size, value in points]
         lines.append(charts.Line(points, texts, series=number, marked=True))
     values = [value for line in lines for _, value in line.points]
     if not values:
         return None
     field = selection.short(case.field)
-
-    def text(value: float) -> str:
-        return claim_words.shown(metric, value)
-
     span: charts.Scale = charts.Linear(min(case.sizes) * 0.9, max(case.sizes) * 1.05, "{:g}".format)
     if min(case.sizes) > 0 and max(case.sizes) / min(case.sizes) > 5:
         span = charts.Log(min(case.sizes) / 1.2, max(case.sizes) * 1.2, "{:g}".format)

@@ -10,137 +10,21 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.claims.verdicts import (
-    Case,
-    Ends,
-    Expectation,
-    Growth,
-    JudgedCase,
-    Judgement,
-    Ratio,
-    Slope,
-    Tested,
-    Value,
-    Verdict,
-    Words,
-    metric_of,
-)
+from runner.claims.expectation import Tested
+from runner.claims.verdicts import Case, JudgedCase, Judgement, Verdict, Words
 from runner.judging import selection
-from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
-
-
-def rule(expectation: Expectation) -> str:
-    """What is expected, in a sentence's worth of words."""
-    if isinstance(expectation, Ends):
-        says = f", saying {expectation.says!r}" if expectation.says else ""
-        return f"ends {expectation.outcome.replace('_', ' ')}{says}"
-    name = label(metric_of(expectation))
-    if isinstance(expectation, Growth):
-        return f"{name} {_SHAPES[expectation.shape]}"
-    unit = getattr(expectation, "unit", None)
-    in_units = f" in units of {_pretty(unit)}" if unit else ""
-    if isinstance(expectation, Slope):
-        what = f"what each unit of the size adds to {name}{in_units}"
-    elif isinstance(expectation, Value):
-        what = f"{name}{in_units}"
-    elif expectation.to:
-        what = f"{name} over {label(expectation.to)}"
-    else:
-        what = f"{name} over that of the other"
-    low, high = expectation.at_least, expectation.at_most
-    if low == high:
-        return f"{what} is {low:g}"
-    bounds = [f"at least {low:g}"] if low is not None else []
-    bounds += [f"at most {high:g}"] if high is not None else []
-    return f"{what} is {' and '.join(bounds)}"
-
-
-_SHAPES = {
-    "flat": "is flat",
-    "grows": "grows",
-    "linear": "grows linearly",
-    "quadratic": "grows quadratically",
-    "exponential": "grows exponentially",
-}
-
-
-def _pretty(unit: str) -> str:
-    return " · ".join(selection.short(word.strip()) for word in unit.split("*"))
-
-
-def label(metric: str) -> str:
-    if metric in METRICS:
-        return METRICS[metric].label
-    phase, _, figure = metric.rpartition(".")
-    what = figure.replace("tensor_", "").replace("_bytes", "").replace("_", " ")
-    return f"{what} {'after' if 'live' in figure else 'in'} {phase.replace('_', ' ')}"
-
-
-def shown(metric: str, value: float | None) -> str:
-    """A value with its unit."""
-    if metric in METRICS or value is None:
-        return readable(metric, value) if value is not None else "unknown"
-    if metric.endswith("seconds"):
-        return readable_seconds(value)
-    return readable_bytes(value) if metric.endswith("bytes") else f"{value:,.0f}"
-
-
-def number(value: float | None) -> str:
-    if value is None:
-        return "?"
-    if math.isinf(value):
-        return "∞"
-    size = abs(value)
-    if size and size < 0.01:
-        return f"{value:.1g}"
-    return f"{value:.0f}" if size >= 99.5 else f"{value:.3g}"
 
 
 def figures(judged: JudgedCase) -> str:
     """The metric that decides a case, and its value at each size: of what fails, or comes first."""
     tested = next((each for each in judged.tested if each.holds is False), judged.tested[0])
-    expectation = tested.expectation
-    if isinstance(expectation, Ends):
-        return _endings(tested) + _at_sizes(judged.case)
-    metric = metric_of(expectation)
-    if isinstance(expectation, Ratio):
-        values = [f"x{number(finding.measured)}" for finding in tested.findings]
-    else:
-        values = [shown(metric, reading.value) for reading in tested.readings]
-    return f"{label(metric)} {_listed(values)}{_at_sizes(judged.case)}"
+    return tested.expectation.brief(tested) + _at_sizes(judged.case)
 
 
 def figures_of(tested: Tested, case: Case) -> str:
     """Everything that an expectation rests on: what was read, and what was made of it."""
-    expectation = tested.expectation
-    if isinstance(expectation, Ends):
-        return _endings(tested) + _at_sizes(case)
-    metric = metric_of(expectation)
-    values = [shown(metric, reading.value) for reading in tested.readings]
-    made = [number(finding.measured) for finding in tested.findings]
-    text = f"{label(metric)} {_listed(values)}"
-    if isinstance(expectation, Ratio):
-        others = [shown(expectation.to or metric, reading.value) for reading in tested.against]
-        pairs = zip(made, values, others, strict=True)
-        text = f"{label(metric)} " + ", ".join(f"x{x} ({a} : {b})" for x, a, b in pairs)
-    text += _at_sizes(case)
-    unit = getattr(expectation, "unit", None)
-    if isinstance(expectation, Slope):
-        text += f"; each unit of it adds {_listed(made)}{f' x {_pretty(unit)}' if unit else ''}"
-    elif unit:
-        text += f"; that is {_listed(made)} x {_pretty(unit)}"
-    notes = dict.fromkeys(finding.why for finding in tested.findings if finding.why)
-    return "; ".join([text, *notes])
-
-
-def _endings(tested: Tested) -> str:
-    texts = dict.fromkeys(finding.why for finding in tested.findings)
-    return "; ".join(text if len(text) <= 110 else f"{text[:107]}..." for text in texts)
-
-
-def _listed(values: Sequence[str]) -> str:
-    """All of them; one, where they are the same."""
-    return ", ".join(values if len(set(values)) > 1 else values[:1])
+    read = tested.expectation.whole(tested) + _at_sizes(case)
+    return "; ".join([read, *tested.expectation.made(tested)])
 
 
 def _at_sizes(case: Case) -> str:
@@ -252,11 +136,9 @@ def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], Path]) -> dict[
         "cells": [str(cell_of(words).resolve()) for words in case.cells],
         "expectations": [
             {
-                "rule": rule(tested.expectation),
+                "rule": tested.expectation.rule(),
                 "because": tested.expectation.because,
-                "metric": None
-                if isinstance(tested.expectation, Ends)
-                else metric_of(tested.expectation),
+                "metric": tested.expectation.metric,
                 "values": [reading.value for reading in tested.readings],
                 "against": [reading.value for reading in tested.against],
                 "measured": [_finite(finding.measured) for finding in tested.findings],

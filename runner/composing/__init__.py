@@ -1,0 +1,11 @@
+"""From the words on the command line to a plan; the only room with Hydra and OmegaConf.
+
+composition.py   has Hydra take the words apart into cells, runs nothing, and makes the plan
+words.py         the words: what Hydra would let pass in silence is refused
+experiments.py   one composed configuration as a typed, checked `Experiment`
+translation.py   Hydra's, OmegaConf's and YAML's errors, all of them, as `BadInput`
+store.py         the store that `tracking=` names, for verbs that run nothing
+"""
+
+GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment")
+ROOTS = frozenset({*GROUPS, "batch_size", "seed", "resume", "hydra"})

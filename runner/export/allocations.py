@@ -5,13 +5,11 @@ Pure functions of what `record.json` holds under `allocations`; nothing is measu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-Allocations = Mapping[str, Any]
-"""`Allocations.to_json()`, as it is or read back from a record."""
-
+from runner.allocations import Allocations, Group
 
 Leaf = tuple[tuple[str, ...], int, int]
 """A path of scopes with an op at its end, a count and bytes."""
@@ -63,7 +61,7 @@ def chrome_trace(allocations: Allocations) -> dict[str, Any]:
         {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "tensor memory"}},
         {"ph": "M", "pid": 1, "tid": 1, "name": "thread_name", "args": {"name": "phases, steps"}},
     ]
-    for phase, step, begin, end in allocations["marks"]:
+    for phase, step, begin, end in allocations.marks:
         begin_us, end_us = _microseconds(begin), _microseconds(end)
         lasts = round(end_us - begin_us, 3)
         slice_ = {"ph": "X", "pid": 1, "tid": 1, "ts": begin_us, "dur": lasts}
@@ -80,10 +78,10 @@ def chrome_trace(allocations: Allocations) -> dict[str, Any]:
         }
         for seconds, size in curve
     ]
-    peak = [seconds for seconds, size in curve if size == allocations["total_bytes"]]
+    peak = [seconds for seconds, size in curve if size == allocations.total_bytes]
     if peak:
         instant = {"ph": "i", "pid": 1, "tid": 1, "s": "p", "ts": _microseconds(peak[0])}
-        events.append({**instant, "name": "peak", "args": {"bytes": allocations["total_bytes"]}})
+        events.append({**instant, "name": "peak", "args": {"bytes": allocations.total_bytes}})
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 
@@ -92,28 +90,25 @@ def _microseconds(seconds: float) -> float:
     return round(seconds * 1e6, 3)
 
 
-def label(group: Mapping[str, Any]) -> str:
+def label(group: Group) -> str:
     """A group in short: `MatMul float32[2,3]`; without a shape, as XLA's lumps are, just the op."""
-    if group["shape"] is None:
-        return str(group["op"])
-    shape = ",".join(str(size) for size in group["shape"])
-    return f"{group['op']} {group['dtype']}[{shape}]"
+    if group.shape is None:
+        return group.op
+    shape = ",".join(str(size) for size in group.shape)
+    return f"{group.op} {group.dtype}[{shape}]"
 
 
 def _leaves(allocations: Allocations) -> Iterator[Leaf]:
-    for group in allocations["groups"]:
-        for scope in group["scopes"]:
-            path = tuple(part for part in scope["scope"].split("/") if part)
-            yield (*path, label(group)), scope["count"], scope["bytes"]
+    for group in allocations.groups:
+        for scope in group.scopes:
+            path = tuple(part for part in scope.scope.split("/") if part)
+            yield (*path, label(group)), scope.count, scope.bytes
 
 
 def _curve(allocations: Allocations) -> list[tuple[float, int]]:
     """Both curves, in order of time: each has points of the one step function. In the stretch of
     the peak only its own count, or points of one instant could come out in the wrong order."""
-    whole, fine = (
-        list(zip(allocations[name]["seconds"], allocations[name]["bytes"], strict=True))
-        for name in ("curve", "peak_curve")
-    )
+    whole, fine = allocations.curve.points, allocations.peak_curve.points
     if not fine:
         return whole
     begin, end = fine[0][0], fine[-1][0]

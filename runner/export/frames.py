@@ -8,12 +8,11 @@ Trials are not read: they are nearly all of a record.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner import records
+from runner import places, records
 from runner.errors import BadInput
 from runner.judging import selection
 from runner.metrics import METRICS
@@ -58,9 +57,8 @@ def column(field: str) -> str:
 
 
 def _keep(path: Path, write: Callable[[Path], object]) -> None:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    write(scratch)
-    scratch.replace(path)
+    with places.whole(path) as scratch:
+        write(scratch)
 
 
 def _frame(folders: Iterable[Path]) -> pandas.DataFrame:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from runner.composing import composition
-from runner.composing.composition import Planned
 from runner.config import Experiment
 from runner.errors import BadInput
 from runner.fit import search as fitting
@@ -22,11 +21,11 @@ from runner.fit.search import Found, Model, Probe, Search
 from runner.isolation.server import Server
 from runner.judging import estimate, selection
 from runner.metrics import readable_bytes
+from runner.plan import Assignment, Planned
 from runner.records import Outcome, Record, Status, Trial
 from runner.running import lifecycle
 from runner.running.lifecycle import Run
 from runner.trial.measure import requests
-from runner.trial.worker import Assignment
 
 PROBES_FILE = "probes.jsonl"
 
@@ -252,9 +251,9 @@ def _growth(trial: Trial) -> float:
 
 
 def _varies(trial: Trial) -> bool:
-    """Whether one steady step takes more than another, by more than a scalar here and there."""
+    """Whether one steady step takes more than another, by more than counts as the same."""
     peaks = trial.steps.get("tensor_peak_bytes", [])
-    return bool(peaks) and max(peaks) - min(peaks) > 0.005 * max(peaks)
+    return bool(peaks) and not fitting.PEAKS.same(peaks)
 
 
 def _ended(outcome: Outcome) -> str:
@@ -264,12 +263,15 @@ def _ended(outcome: Outcome) -> str:
 
 
 def spelled(model: Model, vary: str) -> str:
-    """`12.4 MB + 0.83 MB per example`."""
+    """`12.4 MB + 0.83 MB per example`; `roughly` where the peaks follow another law, or none."""
     name = vary.rpartition(".")[2]
     unit = "example" if vary == "batch_size" else name.removesuffix("s")
     linear = f" {_signed(model.linear)} per {unit}" if abs(model.linear) >= 1 else ""
     square = f" {_signed(model.square)} per {unit} squared" if model.square else ""
-    return readable_bytes(model.constant) + (linear + square or f" whatever {name} is")
+    text = readable_bytes(model.constant) + (linear + square or f" whatever {name} is")
+    if model.instead is None:
+        return text
+    return f"{text}, roughly ({model.instead.words(selection.short(vary))})"
 
 
 def _signed(value: float) -> str:

@@ -34,6 +34,9 @@ from numpy.typing import NDArray
 
 from runner.fit import bfc
 from runner.fit.bfc import Requests
+from runner.judging.law import Law, law
+from runner.judging.tolerance import tolerance
+from runner.metrics import METRICS
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +51,10 @@ _PATIENCE = 3
 
 _MANY_TIMES = 3
 """Where memory varies, the answer has completed as often as this."""
+
+
+PEAKS = tolerance(METRICS["tensor_peak_bytes"])
+"""Peaks that differ by no more are the same."""
 
 
 @dataclass(frozen=True)
@@ -348,31 +355,23 @@ class Model:
     constant: float
     linear: float
     square: float
+    instead: Law | None = None
+    """What the peaks follow, where this is just the line that is nearest to them."""
 
     def __call__(self, value: float) -> float:
         return self.constant + self.linear * value + self.square * value * value
 
 
 def model(probes: Sequence[Probe]) -> Model | None:
-    """What the probes' peaks say, for people: a line, unless a parabola is much nearer to them and
-    bends up. One that bends down is what varying memory looks like near the cap."""
+    """What the probes' peaks say, for people: the law that they follow, or else the nearest line.
+    A parabola that bends down is what varying memory looks like near the cap, and no law."""
     peaks = {probe.value: probe.peak_bytes for probe in probes if probe.peak_bytes is not None}
     if len(peaks) < 2:
         return None
-    values = np.array(sorted(peaks), float)
-    bytes_ = np.array([peaks[int(value)] for value in values], float)
-    line, line_error = _fitted(values, bytes_, 1)
-    if len(peaks) == 2:
-        return line
-    parabola, error = _fitted(values, bytes_, 2)
-    bends = parabola.square > 0 and line_error > 0.02 and error < line_error / 4
-    return parabola if bends else line
-
-
-def _fitted(values: Floats, bytes_: Floats, degree: int) -> tuple[Model, float]:
-    """And how far off it is at worst, as a part of what it should be."""
-    scaled = np.vander(values / values[-1], degree + 1, increasing=True)
-    terms = np.linalg.lstsq(scaled, bytes_)[0]
-    error = float(np.max(np.abs(scaled @ terms - bytes_) / np.maximum(1.0, bytes_)))
-    found = [float(term / values[-1] ** power) for power, term in enumerate(terms)]
-    return Model(*[*found, 0.0][:3]), error
+    found = law(peaks.items(), PEAKS)
+    known = [float(factor) for factor in found.polynomial] if found else []
+    if known and all(square > 0 for square in known[2:]):
+        constant, linear, square = [*known, 0.0, 0.0][:3]
+        return Model(constant, linear, square)
+    slope, start = np.polyfit(list(peaks), list(peaks.values()), 1)
+    return Model(float(start), float(slope), 0.0, instead=found)

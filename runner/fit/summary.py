@@ -12,8 +12,8 @@ from pathlib import Path
 
 from runner.fit.probes import Limit, spelled
 from runner.metrics import readable, readable_bytes
-from runner.records import RECORD_FILE
-from runner.running.lifecycle import LOG_FILE, relative
+from runner.places import relative
+from runner.records import LOG_FILE, RECORD_FILE
 from runner.terminal.console import readable_duration, styled
 
 _COLUMNS = ("examples_per_second", "step_seconds", "tensor_peak_bytes")

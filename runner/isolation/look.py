@@ -9,8 +9,8 @@ from pathlib import Path
 from runner.config import Experiment
 from runner.errors import Unavailable
 from runner.isolation.server import Server
+from runner.plan import Assignment
 from runner.records import Status
-from runner.trial.worker import Assignment
 
 
 def require_device(experiment: Experiment) -> None:

@@ -24,10 +24,12 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from runner.allocations import Allocations
 from runner.errors import ServerError
+from runner.plan import Assignment
 from runner.records import COMPLETED, Outcome, Status, Trial
 from runner.trial import warm
-from runner.trial.worker import CANNOT_SEND, Assignment, main
+from runner.trial.worker import CANNOT_SEND, main
 
 _MOST_OUTPUT = 1_000_000
 """Bytes of one child's output that the log keeps; a flood is counted, not kept."""
@@ -181,10 +183,13 @@ def _read(
     facts: dict[str, Any] = {}
     allocations = None
     if isinstance(result, dict):
+        if found := result.get("allocations"):
+            allocations = Allocations.from_json(found)
         if "status" not in result:
-            return Trial(assignment.kind, assignment.index, COMPLETED, **result)
+            whole = {**result, "allocations": allocations}
+            return Trial(assignment.kind, assignment.index, COMPLETED, **whole)
         outcome = Outcome(Status(result["status"]), phase, result["reason"])
-        facts, allocations = result["facts"], result.get("allocations")
+        facts = result["facts"]
     elif isinstance(result, _DeadlinePassed):
         reason = f"passed its deadline of {timeout_seconds:g} s (measure.timeout_seconds)"
         outcome = Outcome(Status.TIMED_OUT, phase, reason)

@@ -1,29 +1,39 @@
-"""How memory follows a number that was swept: flat, linear, a power. Pure functions.
+"""How a figure follows a size that was varied: flat, linear, exponential. The one law of growth:
+the verdicts of claims, the report of a sweep and the model of a fit all have it from here.
 
-Three sizes are the fewest that tell. A polynomial is recognised exactly, by divided differences of
-whole numbers, where there is at least one point more than it has coefficients: `bytes = a + b·x` is
-then true to the byte at every size, however large `a` is. That matters, since the slope of log
-bytes against log x, the exponent that is given as well, lies below the true one for as long as a
-constant part is felt.
+Core: standard library only. Each law but `flat` is a straight line, of something against something:
+
+    linear        the figure against the size
+    quadratic     the figure against the size's square; or, from four sizes on, a parabola
+    exponential   the figure's logarithm against the size
+    power         the figure's logarithm against the size's logarithm
+
+The first that holds is the law; one that holds to the byte goes before those that hold about. It
+holds about where no point is further from the line than what counts as the same (`tolerance`), or
+than `STRAIGHT` of the whole rise. With a constant part, `bytes = a + b·x`, the slope of log bytes
+against log x lies below the true exponent for as long as the constant is felt: that exponent is
+given as well, and never decides.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
+from runner.judging.tolerance import Tolerance
 from runner.metrics import readable_bytes
 
 FEWEST_SIZES = 3
-SAME_SHARE, SAME_BYTES = 0.005, 256
-"""What differs by less is the same, as in `compare`."""
+"""Two points lie on any line."""
 
-_STEADY = 0.25
-"""A power has one exponent: between neighbours it may lie this far from that of all."""
+STRAIGHT = 0.01
+"""Of the whole rise a point may be that far from a line. At the sizes 25, 50 and 100 the power 1.05
+passes for one, and 1.1 does not."""
 
 Point = tuple[float, float]
 
@@ -32,22 +42,27 @@ class Shape(StrEnum):
     FLAT = "flat"
     LINEAR = "linear"
     QUADRATIC = "quadratic"
+    EXPONENTIAL = "exponential"
     POWER = "power"
     UNCLEAR = "unclear"
 
 
 @dataclass(frozen=True)
 class Law:
-    """What is known of bytes as a function of x."""
+    """What is known of a figure as a function of x."""
 
     shape: Shape
-    exponent: float | None
-    """The slope of log bytes against log x, by least squares; `None` where one is not above 0."""
     polynomial: tuple[Fraction, ...]
-    """The constant first. Empty where none fits."""
+    """The constant first. Empty where none holds."""
     exact: bool
-    """Whether it holds at every point to the byte."""
-    local: tuple[float, float] | None = None
+    """Whether the polynomial holds at every point to the byte."""
+    rises: bool
+    """Whether each size has more than the one before it, by more than counts as the same."""
+    falls: bool
+    """Whether the largest size has less than the smallest."""
+    exponent: float | None
+    """The slope of log y against log x, by least squares; `None` where one is not above 0."""
+    local: tuple[float, float] | None
     """The lowest and the highest exponent between neighbours."""
 
     def words(self, axis: str) -> str:
@@ -60,9 +75,7 @@ class Law:
             if self.local is None:
                 return "no clear law"
             return f"no single power: {axis}^{self.local[0]:.2g} to {axis}^{self.local[1]:.2g}"
-        if self.polynomial[-1] < 0:
-            return f"falls, {self.shape} in {axis}"
-        return f"{self.shape} in {axis}"
+        return f"{'falls, ' if self.falls else ''}{self.shape} in {axis}"
 
     def formula(self, axis: str) -> str:
         """`91.2 kB + 12.8 kB · iterations`; nothing where no polynomial is known."""
@@ -76,75 +89,113 @@ class Law:
         return text
 
 
-def law(points: Iterable[Point]) -> Law | None:
-    """The law that the points (x, bytes) follow; `None` for fewer than three sizes."""
+def law(points: Iterable[Point], tolerance: Tolerance) -> Law | None:
+    """The law that the points (x, y) follow; `None` for fewer than three sizes."""
     ordered = sorted(dict(points).items())
     if len(ordered) < FEWEST_SIZES:
         return None
-    xs, ys = zip(*ordered, strict=True)
-    local = exponent = None
-    if min(xs) > 0 and min(ys) > 0:
-        logs = [(math.log(x), math.log(y)) for x, y in ordered]
-        slopes = [(d - b) / (c - a) for (a, b), (c, d) in pairwise(logs)]
-        local = min(slopes), max(slopes)
-        exponent = float(_line(logs)[1])
-    if max(ys) - min(ys) <= max(SAME_BYTES, SAME_SHARE * max(ys)):
-        return Law(Shape.FLAT, exponent, (Fraction(max(ys)),), max(ys) == min(ys), local)
-    polynomial = _polynomial(ordered)
-    if polynomial:
-        shape = Shape.LINEAR if len(polynomial) == 2 else Shape.QUADRATIC
-        return Law(shape, exponent, polynomial, True, local)
-    near = _line(ordered, relative=True)
-    if all(abs(near[0] + near[1] * Fraction(x) - Fraction(y)) <= _tolerance(y) for x, y in ordered):
-        return Law(Shape.LINEAR, exponent, near, False, local)
-    if local and exponent is not None and max(abs(s - exponent) for s in local) <= _STEADY:
-        return Law(Shape.POWER, exponent, (), False, local)
-    return Law(Shape.UNCLEAR, exponent, (), False, local)
-
-
-def _polynomial(points: Sequence[Point]) -> tuple[Fraction, ...]:
-    """Of degree 1 or 2 through every point exactly, by Newton's divided differences."""
-    xs = [Fraction(x) for x, _ in points]
-    column = [Fraction(y) for _, y in points]
-    leading: list[Fraction] = []
-    for order in range(1, len(points) + 1):
-        if not any(column):
-            break
-        leading.append(column[0])
-        column = [
-            (after - before) / (xs[i + order] - xs[i])
-            for i, (before, after) in enumerate(pairwise(column))
+    figures = [y for _, y in ordered]
+    lines = [line for line in _lines(ordered, tolerance) if len(ordered) > len(line.powers)]
+    holding = [line for line in lines if line.exact] or [line for line in lines if line.holds]
+    shape, polynomial, exact = Shape.UNCLEAR, tuple[Fraction, ...](), False
+    if tolerance.same(figures):
+        shape, polynomial = Shape.FLAT, (Fraction(max(figures)),)
+        exact = max(figures) == min(figures)
+    elif holding:
+        shape, polynomial, exact = holding[0].shape, holding[0].polynomial, holding[0].exact
+    exponent = local = None
+    if min(ordered)[0] > 0 and min(figures) > 0:
+        power = next(line for line in lines if line.shape is Shape.POWER)
+        slopes = [
+            (later - y) / (after - x)
+            for (x, after), (y, later) in zip(pairwise(power.xs), pairwise(power.ys), strict=True)
         ]
-    # As many coefficients as points always fit, and so say nothing.
-    if len(leading) == 2 and len(points) >= 3:
-        return leading[0] - leading[1] * xs[0], leading[1]
-    if len(leading) == 3 and len(points) >= 4:
-        a, b, c = leading
-        return a - b * xs[0] + c * xs[0] * xs[1], b - c * (xs[0] + xs[1]), c
-    return ()
+        exponent, local = float(power.terms[1]), (float(min(slopes)), float(max(slopes)))
+    return Law(
+        shape,
+        polynomial,
+        exact,
+        rises=all(later - y > tolerance.at(y, later) for y, later in pairwise(figures)),
+        falls=figures[-1] < figures[0],
+        exponent=exponent,
+        local=local,
+    )
 
 
-def _line(points: Sequence[Point], *, relative: bool = False) -> tuple[Fraction, Fraction]:
-    """Least squares: constant and slope. `relative`: of the error as a share of y, so that the
-    small sizes count as much as the large."""
-    rows = [
-        (Fraction(x), Fraction(y), 1 / Fraction(y) ** 2 if relative and y else Fraction(1))
-        for x, y in points
-    ]
-    total = _sum(w for _, _, w in rows)
-    mean_x = _sum(w * x for x, _, w in rows) / total
-    mean_y = _sum(w * y for _, y, w in rows) / total
-    products = _sum(w * (x - mean_x) * (y - mean_y) for x, y, w in rows)
-    slope = products / _sum(w * (x - mean_x) ** 2 for x, _, w in rows)
-    return mean_y - slope * mean_x, slope
+@dataclass(frozen=True)
+class _Line:
+    """The nearest one: of the terms `x ** power`, by least squares."""
+
+    shape: Shape
+    powers: tuple[int, ...]
+    xs: Sequence[Fraction]
+    ys: Sequence[Fraction]
+    allowed: Sequence[float]
+    of_logs: bool = False
+
+    @cached_property
+    def terms(self) -> list[Fraction]:
+        """A factor for each of the powers. What counts is the error as a share of the figure, so
+        that small sizes count as much as large ones; a logarithm's error is one already."""
+        columns = [[x**power for x in self.xs] for power in self.powers]
+        weights = [1 / y**2 if y and not self.of_logs else Fraction(1) for y in self.ys]
+
+        def product(ours: Sequence[Fraction], theirs: Sequence[Fraction]) -> Fraction:
+            return sum((w * a * b for w, a, b in zip(weights, ours, theirs, strict=True)), _ZERO)
+
+        return _solved([[product(one, each) for each in (*columns, self.ys)] for one in columns])
+
+    @cached_property
+    def off(self) -> list[Fraction]:
+        """How far each point is from the line."""
+        return [
+            abs(sum((f * x**n for f, n in zip(self.terms, self.powers, strict=True)), _ZERO) - y)
+            for x, y in zip(self.xs, self.ys, strict=True)
+        ]
+
+    @property
+    def holds(self) -> bool:
+        rise = STRAIGHT * (max(self.ys) - min(self.ys))
+        return all(off <= max(each, rise) for off, each in zip(self.off, self.allowed, strict=True))
+
+    @property
+    def exact(self) -> bool:
+        return not self.of_logs and not any(self.off)
+
+    @property
+    def polynomial(self) -> tuple[Fraction, ...]:
+        factors = dict(zip(self.powers, self.terms, strict=True))
+        return () if self.of_logs else tuple(factors.get(n, _ZERO) for n in range(max(factors) + 1))
 
 
-def _sum(values: Iterable[Fraction]) -> Fraction:
-    return sum(values, Fraction(0))
+def _lines(points: Sequence[Point], tolerance: Tolerance) -> Iterator[_Line]:
+    """Everything that may be a line, the simplest first."""
+    xs, ys = [Fraction(x) for x, _ in points], [Fraction(y) for _, y in points]
+    allowed = [tolerance.at(y) for _, y in points]
+    yield _Line(Shape.LINEAR, (0, 1), xs, ys, allowed)
+    yield _Line(Shape.QUADRATIC, (0, 2), xs, ys, allowed)
+    if min(ys) > 0:
+        logs = [Fraction(math.log(y)) for y in ys]
+        shares = [tolerance.at(y) / y for _, y in points]
+        yield _Line(Shape.EXPONENTIAL, (0, 1), xs, logs, shares, of_logs=True)
+        if min(xs) > 0:
+            log_xs = [Fraction(math.log(x)) for x in xs]
+            yield _Line(Shape.POWER, (0, 1), log_xs, logs, shares, of_logs=True)
+    yield _Line(Shape.QUADRATIC, (0, 1, 2), xs, ys, allowed)
 
 
-def _tolerance(value: float) -> float:
-    return max(SAME_BYTES, SAME_SHARE * value)
+def _solved(rows: list[list[Fraction]]) -> list[Fraction]:
+    """Of linear equations, their right side last, by Gauss and Jordan: exact in fractions."""
+    for n in range(len(rows)):
+        rows[n] = [each / rows[n][n] for each in rows[n]]
+        for other in range(len(rows)):
+            if other != n:
+                factor = rows[other][n]
+                rows[other] = [a - factor * b for a, b in zip(rows[other], rows[n], strict=True)]
+    return [row[-1] for row in rows]
+
+
+_ZERO = Fraction(0)
 
 
 def _amount(value: Fraction) -> str:

@@ -14,11 +14,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
-from runner import records
+from runner import places, records
+from runner.allocations import Allocations, Curve
 from runner.export import allocations as allocation_views
 from runner.records import RECORD_FILE, Record
 
@@ -27,8 +27,6 @@ TIMELINE_FILE = "timeline.json"
 FOLDED_FILE = "allocations.folded"
 TABLE_FILE = "allocations.csv"
 PEAK_PICTURE = "peak.png"
-
-_CURVES = ("curve", "peak_curve", "marks")
 
 
 def write(folder: Path, into: Path | None = None) -> Path:
@@ -47,44 +45,41 @@ def write(folder: Path, into: Path | None = None) -> Path:
 def _light(record: Record) -> Record:
     """Without what a sweep's page does not show, the curves first of all: most of what a thousand
     records weigh."""
-    kept = record.allocations and {
-        **{key: value for key, value in record.allocations.items() if key not in _CURVES},
-        "groups": [
-            {key: value for key, value in group.items() if key != "scopes"}
-            for group in record.allocations["groups"]
-        ],
-    }
+    if (found := record.allocations) is None:
+        return record
+    groups = tuple(replace(group, scopes=()) for group in found.groups)
+    kept = replace(found, groups=groups, curve=Curve(), peak_curve=Curve(), marks=())
     return replace(record, allocations=kept)
 
 
 def views(folder: Path) -> list[Path]:
     """Write a run's allocations for other tools, as far as the record has what they show."""
     allocations = records.read(folder).allocations
-    if not allocations or not allocations["groups"]:
+    if not allocations or not allocations.groups:
         return []
     written = []
-    if all(name in allocations for name in _CURVES):
+    if allocations.curve.seconds:
         timeline = json.dumps(allocation_views.chrome_trace(allocations), separators=(",", ":"))
         written.append(_keep(folder / TIMELINE_FILE, timeline))
-    if all("scopes" in group for group in allocations["groups"]):
+    if all(group.scopes for group in allocations.groups):
         written.append(_keep(folder / FOLDED_FILE, allocation_views.folded(allocations)))
     return [*written, _keep(folder / TABLE_FILE, groups_csv(allocations))]
 
 
-def groups_csv(allocations: allocation_views.Allocations) -> str:
+def groups_csv(allocations: Allocations) -> str:
     """What was live at the peak, a row a group, largest first: the bytes sum to the peak."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     split = ("held_bytes", "kept_bytes", "gradient_bytes", "passing_bytes")
     writer.writerow(["op", "shape", "dtype", "count", "bytes", "share", *split, "scopes"])
-    for group in allocations["groups"]:
-        shape = "" if group["shape"] is None else "x".join(map(str, group["shape"])) or "scalar"
-        scopes = " ".join(scope["scope"] for scope in group.get("scopes", ()) if scope["scope"])
-        parts = [group.get("split", {}).get(name) for name in split]
+    for group in allocations.groups:
+        shape = "" if group.shape is None else "x".join(map(str, group.shape)) or "scalar"
+        scopes = " ".join(scope.scope for scope in group.scopes if scope.scope)
+        parts = [getattr(group.split, name, None) for name in split]
         writer.writerow(
             [
-                *(group["op"], shape, group["dtype"], group["count"], group["bytes"]),
-                *(f"{group['share']:.6f}", *parts, scopes),
+                *(group.op, shape, group.dtype, group.count, group.bytes),
+                *(f"{group.share:.6f}", *parts, scopes),
             ]
         )
     return text.getvalue()
@@ -102,7 +97,6 @@ def pictures(folder: Path, into: Path | None = None) -> list[Path]:
 
 
 def _keep(path: Path, text: str) -> Path:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    scratch.write_text(text, encoding="utf-8")
-    scratch.replace(path)
+    with places.whole(path) as scratch:
+        scratch.write_text(text, encoding="utf-8")
     return path

@@ -8,7 +8,8 @@ from functools import cached_property
 
 from runner.judging import comparison, selection
 from runner.judging.law import Law, law
-from runner.metrics import readable_bytes
+from runner.judging.tolerance import tolerance
+from runner.metrics import METRICS, readable_bytes
 from runner.report.charts import SERIES, At, Line, Scale, fitting, plot
 from runner.report.grid import Grid, Series
 from runner.report.markup import Node, tag
@@ -37,7 +38,7 @@ class Track:
 
     @cached_property
     def law(self) -> Law | None:
-        return law(self.points)
+        return law(self.points, tolerance(METRICS[_PEAK]))
 
     @property
     def lost(self) -> str:

@@ -12,11 +12,11 @@ from xml.etree.ElementTree import Element
 
 from runner.judging import selection
 from runner.metrics import readable_bytes
+from runner.plan import PLAN_FILE
 from runner.records import Record, Trial
 from runner.report.grid import Grid
 from runner.report.markup import Node, tag
 
-PLAN_FILE = "plan.json"
 _MOST_VALUES = 8
 
 

@@ -51,10 +51,14 @@ class Linear:
         unit = _round_unit((self.high - self.low) / 5)
         if unit == 0:
             return [(0.5, short(self.text(self.low)))]
-        first = math.ceil(self.low / unit - 1e-9)
-        last = math.floor(self.high / unit + 1e-9)
-        values = [number * unit for number in range(first, last + 1)]
-        return [(self.place(value), short(self.text(value))) for value in values]
+        while True:
+            first = math.ceil(self.low / unit - 1e-9)
+            last = math.floor(self.high / unit + 1e-9)
+            values = [number * unit for number in range(first, last + 1)]
+            found = {short(self.text(value)): self.place(value) for value in values}
+            if len(found) == len(values):
+                return [(place, text) for text, place in found.items()]
+            unit *= 2  # a byte has no halves: two ticks would say the same
 
 
 @dataclass(frozen=True)
@@ -121,8 +125,9 @@ class Bent:
 
 
 def from_zero(values: Sequence[float], text: Callable[[float], str]) -> Linear:
-    """From 0 to a little above the highest."""
-    return Linear(0.0, 1.06 * max(values, default=0.0) or 1.0, text)
+    """From 0 to a little above the highest. Of nothing but zeros to so little that its one tick
+    is 0."""
+    return Linear(0.0, 1.06 * max(values, default=0.0) or 1e-9, text)
 
 
 def fitting(values: Sequence[float], text: Callable[[float], str]) -> Scale:

@@ -6,25 +6,25 @@ Drawn by matplotlib without its window machinery: importing this module takes 0.
 
 from __future__ import annotations
 
-import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from runner import places
+from runner.allocations import Allocations
 from runner.export.allocations import label
+from runner.foreign import printable
 from runner.metrics import readable_bytes, readable_seconds
 from runner.records import Record
 from runner.report import PEAK_PICTURE, peak
 from runner.report.along import Along
 from runner.report.charts import Bar, Dots, Part, Scale, fitting, from_zero
 from runner.report.grid import Grid
-from runner.report.markup import UNPRINTABLE
 from runner.report.sweep_page import chart_rows, peak_bar, step_row, title_of
 
 TIMELINE_FILE = "timeline.png"
@@ -51,24 +51,24 @@ _MARKS = ("o-", "s--", "^:", "D-.")
 def draw_run(record: Record, folder: Path) -> list[Path]:
     """What its peak is made of, and live bytes over time, as far as the record has them."""
     allocations = record.allocations
-    if not allocations or not allocations["groups"]:
+    if not allocations or not allocations.groups:
         return []
     spec = record.spec
     title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
     drawn = [_keep(_peak(allocations, title), folder / PEAK_PICTURE)]
-    if (allocations.get("curve") or {}).get("seconds"):
+    if allocations.curve.seconds:
         drawn.append(_keep(_timeline(allocations, title), folder / TIMELINE_FILE))
     return drawn
 
 
-def _peak(allocations: Mapping[str, Any], title: str) -> Figure:
+def _peak(allocations: Allocations, title: str) -> Figure:
     """A bar a group, largest on top."""
-    groups = allocations["groups"][:_MOST_GROUPS]
-    rest = allocations["groups"][_MOST_GROUPS:]
-    rows = [(label(group), group.get("split"), group["bytes"]) for group in groups]
+    groups = allocations.groups[:_MOST_GROUPS]
+    rest = allocations.groups[_MOST_GROUPS:]
+    rows = [(label(group), group.split, group.bytes) for group in groups]
     if rest:
         left = peak.together(rest)
-        rows.append((f"{len(rest)} smaller groups", left["split"], left["bytes"]))
+        rows.append((f"{len(rest)} smaller groups", left.split, left.bytes))
     figure = Figure(figsize=(9, 1.6 + 0.34 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
     named: set[str] = set()
@@ -78,13 +78,13 @@ def _peak(allocations: Mapping[str, Any], title: str) -> Figure:
             _stretch(axes, row, end, part, None if part.kind in named else part.kind)
             named.add(part.kind)
             end += part.value
-        share = peak.percent(size / allocations["total_bytes"])
+        share = peak.percent(size / allocations.total_bytes)
         _beside(axes, row, end, f"{readable_bytes(size)}, {share}")
     axes.set_yticks(range(len(rows)), [_short(name) for name, _, _ in rows])
     axes.invert_yaxis()
     scale = from_zero([1.2 * max(size for _, _, size in rows)], readable_bytes)
     _ticks(axes, scale, across=True)
-    when = f"{readable_bytes(allocations['total_bytes'])} at the peak, {peak.moment(allocations)}"
+    when = f"{readable_bytes(allocations.total_bytes)} at the peak, {peak.moment(allocations)}"
     axes.set_title(f"{_short(title)}\n{_short(when)}", loc="left",
                    color=_TEXT, fontsize=11)  # fmt: skip
     _name_parts(axes)
@@ -211,12 +211,12 @@ def _along(along: Along, title: str) -> Figure:
     return figure
 
 
-def _timeline(allocations: Mapping[str, Any], title: str) -> Figure:
+def _timeline(allocations: Allocations, title: str) -> Figure:
     """Live bytes through the peak's step above, through the whole trial below."""
     curves = peak.curves(allocations)
     figure = Figure(figsize=(9, 3.1 * len(curves)), layout="constrained")
     for axes, curve in zip(_stacked(figure, len(curves)), curves, strict=True):
-        y = from_zero([allocations["total_bytes"]], readable_bytes)
+        y = from_zero([allocations.total_bytes], readable_bytes)
         xs = [curve.scale.place(x) for x, _ in curve.points]
         levels = [level for _, level in curve.points]
         axes.step(xs, levels, where="post", color=_LOOKS["held"][0], linewidth=1.2)
@@ -266,15 +266,13 @@ def _ticks(axes: Axes, scale: Scale, *, across: bool, unit: bool = False) -> Non
 
 def _short(text: str, most: int = 60) -> str:
     """Never longer than a picture is wide; and a `$` is no formula."""
-    text = UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", " ".join(text.split()))
+    text = printable(" ".join(text.split()))
     return (text if len(text) <= most else f"{text[: most - 3]}...").replace("$", r"\$")
 
 
 def _keep(figure: Figure, path: Path) -> Path:
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
     FigureCanvasAgg(figure)
-    with warnings.catch_warnings():
+    with places.whole(path) as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a name in letters that the font lacks
         figure.savefig(scratch, format="png", dpi=110)
-    scratch.replace(path)
     return path

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from runner.foreign import printable
+
 Node = Element | str | None
 Attribute = str | int | float | bool | None
 
 _HERE = Path(__file__).parent
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
@@ -28,7 +28,7 @@ def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute)
     element = Element(name)
     for key, value in attributes.items():
         if value is not None and value is not False:
-            written = "" if value is True else _clean(str(value))
+            written = "" if value is True else printable(str(value))
             element.set(key.rstrip("_").replace("_", "-"), written)
     for child in children:
         for node in (child,) if isinstance(child, str | Element) or child is None else child:
@@ -42,14 +42,9 @@ def _append(element: Element, node: Node) -> None:
     elif node:
         last = element[-1] if len(element) else None
         if last is None:
-            element.text = (element.text or "") + _clean(node)
+            element.text = (element.text or "") + printable(node)
         else:
-            last.tail = (last.tail or "") + _clean(node)
-
-
-def _clean(text: str) -> str:
-    """What no page may hold, a terminal's codes for instance, is shown as one strange character."""
-    return UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+            last.tail = (last.tail or "") + printable(node)
 
 
 def page(title: str, *body: Node | Iterable[Node]) -> str:

@@ -1,17 +1,17 @@
 """What a peak is made of: in words, as a bar, by group, by scope, over time; for page and terminal.
 
-Reads `record.allocations`. Beyond the contract's fields it finds there what `measure.allocations`
-adds (split, scopes, leaks, curves); a record that lacks those has a shorter section, and no error.
+Reads `record.allocations`. An older record that lacks split, scopes, leaks or curves has a shorter
+section, and no error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 from xml.etree.ElementTree import Element
 
+from runner.allocations import Allocations, Group, Split
 from runner.export import allocations as allocation_views
 from runner.export.allocations import Branch
 from runner.metrics import readable_bytes, readable_seconds
@@ -43,41 +43,39 @@ PARTS = {
 }
 """Of `split`, in the order in which they are stacked: a name in page.css, and what it means."""
 
-Allocations = Mapping[str, Any]
-
 
 def moment(allocations: Allocations) -> str:
     """When the peak was: `in step 3`."""
-    if allocations.get("step") is not None:
-        return f"in step {allocations['step']}"
-    phase = allocations.get("phase")
+    if allocations.step is not None:
+        return f"in step {allocations.step}"
+    phase = allocations.phase
     return f"in the {phase.replace('_', ' ')}" if phase else "at a time unknown"
 
 
-def parts(split: Mapping[str, Any] | None, total: float) -> list[Part]:
+def parts(split: Split | None, total: float) -> list[Part]:
     """A bar's parts; one that says nothing where the split is not known."""
     if not split:
         return [Part("unknown", total, readable_bytes(total))]
     return [
-        Part(kind, split[name], f"{kind}: {readable_bytes(split[name])} ({meaning})")
+        Part(kind, size, f"{kind}: {readable_bytes(size)} ({meaning})")
         for name, (kind, meaning) in PARTS.items()
-        if split.get(name)
+        if (size := getattr(split, name))
     ]
 
 
-def split_words(split: Mapping[str, Any] | None, least: float = 1) -> str:
+def split_words(split: Split | None, least: float = 1) -> str:
     """`held 91.2 kB · passing 5.07 MB`; what is less than `least` is left out."""
-    known = [(kind, (split or {}).get(name) or 0) for name, (kind, _) in PARTS.items()]
+    known = [(kind, getattr(split, name, None) or 0) for name, (kind, _) in PARTS.items()]
     return " · ".join(f"{kind} {readable_bytes(value)}" for kind, value in known if value >= least)
 
 
-def kinds_legend(splits: Sequence[Mapping[str, Any]]) -> Element:
+def kinds_legend(splits: Sequence[Split]) -> Element:
     """Of the parts that occur."""
     return legend(
         [
             (kind, f"{kind}: {meaning}")
             for name, (kind, meaning) in PARTS.items()
-            if any(split.get(name) for split in splits)
+            if any(getattr(split, name) for split in splits)
         ]
     )
 
@@ -87,7 +85,7 @@ def kinds_legend(splits: Sequence[Mapping[str, Any]]) -> Element:
 
 def made_of(allocations: Allocations) -> Iterator[Node]:
     """The peak as one bar, and its groups, which sum to it."""
-    total, split = allocations["total_bytes"], allocations.get("split")
+    total, split = allocations.total_bytes, allocations.split
     yield tag(
         "p",
         tag("b", readable_bytes(total)),
@@ -96,7 +94,7 @@ def made_of(allocations: Allocations) -> Iterator[Node]:
     if split:
         yield kinds_legend([split])
         yield bars([Bar("peak", parts(split, total), readable_bytes(total), split_words(split))])
-        if split.get("gradient_bytes") is None:
+        if split.gradient_bytes is None:
             yield tag(
                 "p",
                 "What is kept for the gradient counts among the rest: "
@@ -108,17 +106,17 @@ def made_of(allocations: Allocations) -> Iterator[Node]:
 
 def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
     """By op, shape and dtype, largest first; its last row is the sum of what stands above it."""
-    groups, total = allocations["groups"], allocations["total_bytes"]
+    groups, total = allocations.groups, allocations.total_bytes
     shown, rest = groups[:most], groups[most:]
-    largest = max((group["bytes"] for group in groups), default=0) or 1
+    largest = max((group.bytes for group in groups), default=0) or 1
     rows = [
         [
-            Cell(group["op"] or "unknown"),
-            Cell(shape(group)),
-            Cell(group["dtype"]),
-            Cell(f"{group['count']:,}", value=group["count"], figure=True),
-            _bytes(group["bytes"]),
-            _share(group["share"]),
+            Cell(group.op or "unknown"),
+            Cell(shape(group.shape)),
+            Cell(group.dtype),
+            Cell(f"{group.count:,}", value=group.count, figure=True),
+            _bytes(group.bytes),
+            _share(group.share),
             Cell(_bar(group, largest)),
             Cell(where(group), wraps=True),
         ]
@@ -129,15 +127,15 @@ def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
         rows.append(
             [
                 *(Cell(f"{len(rest)} smaller groups"), Cell(""), Cell("")),
-                Cell(f"{left['count']:,}", value=left["count"], figure=True),
-                *(_bytes(left["bytes"]), _share(left["bytes"] / total), Cell(_bar(left, largest))),
+                Cell(f"{left.count:,}", value=left.count, figure=True),
+                *(_bytes(left.bytes), _share(left.bytes / total), Cell(_bar(left, largest))),
                 Cell(""),
             ]
         )
     whole = together(groups)
     last = [
-        *(Cell("sum"), Cell(""), Cell(""), Cell(f"{whole['count']:,}", figure=True)),
-        *(_bytes(whole["bytes"]), _share(whole["bytes"] / total if total else 1.0)),
+        *(Cell("sum"), Cell(""), Cell(""), Cell(f"{whole.count:,}", figure=True)),
+        *(_bytes(whole.bytes), _share(whole.bytes / total if total else 1.0)),
         *(Cell(""), Cell("")),
     ]
     head = [
@@ -148,31 +146,38 @@ def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:
     return table(head, rows, total=last, sortable=True, label="what was live at the peak")
 
 
-def where(group: Mapping[str, Any]) -> str:
+def where(group: Group) -> str:
     """The layer or scope that holds the most of a group, and how many others have the rest;
     nothing where TensorFlow tells none."""
-    named = [scope["scope"] for scope in group.get("scopes", ()) if scope["scope"]]
+    named = [scope.scope for scope in group.scopes if scope.scope]
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     return f"{named[0]}{more}" if named else ""
 
 
-def together(groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Several groups as one: its count, bytes and, where it is known of all, split."""
-    splits = [group.get("split") for group in groups]
-    return {
-        "count": sum(group["count"] for group in groups),
-        "bytes": sum(group["bytes"] for group in groups),
-        "split": {name: sum(split.get(name) or 0 for split in splits if split) for name in PARTS}
-        if all(splits)
-        else None,
-    }
+@dataclass(frozen=True)
+class Together:
+    """Several groups as one; its split is known where it is known of all."""
+
+    count: int
+    bytes: int
+    split: Split | None
 
 
-def shape(group: Mapping[str, Any]) -> str:
+def together(groups: Sequence[Group]) -> Together:
+    splits = [group.split for group in groups if group.split]
+    sums = [sum(getattr(split, name) or 0 for split in splits) for name in PARTS]
+    return Together(
+        sum(group.count for group in groups),
+        sum(group.bytes for group in groups),
+        Split(*sums) if len(splits) == len(groups) else None,
+    )
+
+
+def shape(sizes: Sequence[int] | None) -> str:
     """`64 x 100`; a scalar and an unknown shape say so."""
-    if group["shape"] is None:
+    if sizes is None:
         return "unknown"
-    return " x ".join(map(str, group["shape"])) or "scalar"
+    return " x ".join(map(str, sizes)) or "scalar"
 
 
 def _bytes(value: int) -> Cell:
@@ -189,8 +194,8 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if 0 < share < 0.9995 else f"{100 * share:.0f} %"
 
 
-def _bar(group: Mapping[str, Any], largest: float) -> Element:
-    drawn = parts(group.get("split"), group["bytes"])
+def _bar(group: Group | Together, largest: float) -> Element:
+    drawn = parts(group.split, group.bytes)
     return tag(
         "span",
         (
@@ -198,7 +203,7 @@ def _bar(group: Mapping[str, Any], largest: float) -> Element:
             for part in drawn
         ),
         class_="track small",
-        title=split_words(group.get("split")) or None,
+        title=split_words(group.split) or None,
     )
 
 
@@ -207,7 +212,7 @@ def _bar(group: Mapping[str, Any], largest: float) -> Element:
 
 def scopes(allocations: Allocations) -> Iterator[Node]:
     """The tree; only where TensorFlow tells a scope at all."""
-    known = [scope["scope"] for group in allocations["groups"] for scope in group.get("scopes", ())]
+    known = [scope.scope for group in allocations.groups for scope in group.scopes]
     if not known:
         return
     if not any(known):
@@ -260,14 +265,14 @@ class LiveBytes:
 
 def curves(allocations: Allocations) -> list[LiveBytes]:
     """Live bytes through the peak's step, and through the whole trial, as far as they are kept."""
-    fine, whole = (_points(allocations, name) for name in ("peak_curve", "curve"))
+    fine, whole = allocations.peak_curve.points, allocations.curve.points
     found = []
     if fine:
         begin, end = fine[0][0], fine[-1][0]
         points = [(x - begin, y) for x, y in fine]
         found.append(
             LiveBytes(
-                f"Through the peak's {'phase' if allocations['step'] is None else 'step'}",
+                f"Through the peak's {'phase' if allocations.step is None else 'step'}",
                 points,
                 _highest(points),
                 Linear(0.0, (end - begin) or 1.0, readable_seconds),
@@ -308,7 +313,7 @@ def over_time(allocations: Allocations) -> Iterator[Node]:
         yield plot(
             [Line(curve.points, texts, stairs=True)],
             curve.scale,
-            from_zero([allocations["total_bytes"], level], readable_bytes),
+            from_zero([allocations.total_bytes, level], readable_bytes),
             summary=f"Live tensor bytes over time, {len(curve.points)} points, {words} at "
             f"{readable_seconds(when)}. The arrow keys read them one by one.",
             x_name=curve.x_name,
@@ -317,15 +322,10 @@ def over_time(allocations: Allocations) -> Iterator[Node]:
         )
 
 
-def _points(allocations: Allocations, name: str) -> list[tuple[float, float]]:
-    curve = allocations.get(name) or {"seconds": (), "bytes": ()}
-    return list(zip(curve["seconds"], curve["bytes"], strict=True))
-
-
 def phases(allocations: Allocations) -> list[Band]:
     """From when to when; the steady steps are one."""
     found: dict[str, Band] = {}
-    for phase, _, begin, end in allocations.get("marks", ()):
+    for phase, _, begin, end in allocations.marks:
         first = found.get(phase)
         found[phase] = Band(phase.replace("_", " "), first.low if first else begin, end)
     return list(found.values())
@@ -356,8 +356,7 @@ def joints(
 
 
 def leaks(allocations: Allocations) -> Iterator[Node]:
-    found = allocations.get("leaks")
-    steps = allocations.get("leak_steps", 0)
+    found, steps = allocations.leaks, allocations.leak_steps
     if found is None or not steps:
         return
     if not found:
@@ -366,13 +365,13 @@ def leaks(allocations: Allocations) -> Iterator[Node]:
     yield tag("p", f"Made in one step and still live when the next one ended, over {steps} steps:")
     rows = [
         [
-            *(Cell(leak["op"] or "unknown"), Cell(leak["scope"] or "–"), Cell(shape(leak))),
-            Cell(leak["dtype"]),
-            Cell(f"{leak['count_per_step']:,.3g}", value=leak["count_per_step"], figure=True),
+            *(Cell(leak.op or "unknown"), Cell(leak.scope or "–"), Cell(shape(leak.shape))),
+            Cell(leak.dtype),
+            Cell(f"{leak.count_per_step:,.3g}", value=leak.count_per_step, figure=True),
             Cell(
-                f"{readable_bytes(leak['bytes_per_step'])}/step",
-                f"{leak['bytes_per_step']:,.15g} bytes/step",
-                leak["bytes_per_step"],
+                f"{readable_bytes(leak.bytes_per_step)}/step",
+                f"{leak.bytes_per_step:,.15g} bytes/step",
+                leak.bytes_per_step,
                 figure=True,
             ),
         ]
@@ -387,20 +386,20 @@ def leaks(allocations: Allocations) -> Iterator[Node]:
 
 def trust(allocations: Allocations) -> str:
     """How far the events can be believed, in a sentence."""
-    checks = allocations.get("checks")
+    checks = allocations.checks
     if not checks:
         return ""
     odd = [
-        f"{checks[name]:,} {words}"
+        f"{count:,} {words}"
         for name, words in (
             ("unmatched_frees", "frees of what was never seen allocated"),
             ("reused_addresses", "addresses used again without a free"),
             ("disagreements", "events at which the allocator's own total differs"),
         )
-        if checks.get(name)
+        if (count := getattr(checks, name))
     ]
     said = ", ".join(odd) or "each one agrees with the allocator's own running total"
-    return f"Replayed from {checks['events']:,} allocation events: {said}."
+    return f"Replayed from {checks.events:,} allocation events: {said}."
 
 
 # In the terminal.
@@ -408,13 +407,13 @@ def trust(allocations: Allocations) -> str:
 
 def terminal(allocations: Allocations, most: int) -> str:
     """The groups as aligned text, the sum last."""
-    groups, total = allocations["groups"], allocations["total_bytes"]
+    groups, total = allocations.groups, allocations.total_bytes
     known = any(where(group) for group in groups)
     head = "layer or scope, most bytes first" if known else ""
     lines = [["op", "shape", "dtype", "count", "bytes", "", "share", head]]
     for group in groups[:most]:
-        op, figures = group["op"] or "unknown", _counted([group], total)
-        lines.append([op, shape(group), group["dtype"], *figures, where(group)])
+        op, figures = group.op or "unknown", _counted([group], total)
+        lines.append([op, shape(group.shape), group.dtype, *figures, where(group)])
     if rest := groups[most:]:
         lines.append([f"{len(rest)} smaller groups", "", "", *_counted(rest, total), ""])
     lines.append(["sum", "", "", *_counted(groups, total), ""])
@@ -426,13 +425,13 @@ def terminal(allocations: Allocations, most: int) -> str:
         ).rstrip()
         for line in lines
     )
-    words = split_words(allocations.get("split"))
+    words = split_words(allocations.split)
     title = f"{readable_bytes(total)} at the peak, {moment(allocations)}"
     return "\n".join([f"{title}: {words}" if words else title, "", *aligned])
 
 
-def _counted(groups: Sequence[Mapping[str, Any]], total: int) -> list[str]:
+def _counted(groups: Sequence[Group], total: int) -> list[str]:
     whole = together(groups)
-    size = whole["bytes"]
+    size = whole.bytes
     share = percent(size / total if total else 1.0)
-    return [f"{whole['count']:,}", readable_bytes(size), f"({size:,})", share]
+    return [f"{whole.count:,}", readable_bytes(size), f"({size:,})", share]

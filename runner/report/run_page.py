@@ -83,7 +83,7 @@ def _outcome(record: Record) -> Iterator[Node]:
     words = f"Peak {readable_bytes(value)} of tensors"
     if record.allocations:
         words += f", {peak.moment(record.allocations)}"
-        if split := peak.split_words(record.allocations.get("split"), least=value / 1000):
+        if split := peak.split_words(record.allocations.split, least=value / 1000):
             words += f": {split}"
     yield tag("p", words, class_="sentence")
 
@@ -123,7 +123,7 @@ def _tile(record: Record, name: str) -> Element:
 
 def _peak(record: Record) -> Iterator[Node]:
     allocations = record.allocations
-    if not allocations or not allocations["groups"]:
+    if not allocations or not allocations.groups:
         why = record.unavailable.get("tensor_peak_bytes", "its allocations were not recorded")
         yield _section("What the peak is made of", tag("p", f"Unknown: {why}"))
         return

@@ -145,11 +145,11 @@ def _sentences(compared: Comparison | None, alongs: Sequence[Along]) -> Iterator
 
 def _peaks(grid: Grid) -> Iterator[Node]:
     splits = [
-        record.allocations.get("split") or {}
+        record.allocations.split
         for record in grid.records
-        if record.allocations and record.outcome.completed
+        if record.allocations and record.allocations.split and record.outcome.completed
     ]
-    if any(splits):
+    if splits:
         yield peak.kinds_legend(splits)
     yield from _charted(grid, peak_bar, bars)
 
@@ -158,7 +158,7 @@ def peak_bar(name: str, record: Record, heading: str) -> Bar:
     value = record.metrics.get(_PEAK)
     if value is None:
         return Bar(name, [], "–", _why(record, _PEAK), missing=True, heading=heading)
-    split = (record.allocations or {}).get("split")
+    split = record.allocations.split if record.allocations else None
     words = peak.split_words(split)
     return Bar(name, peak.parts(split, value), readable_bytes(value), words, heading=heading)
 
@@ -315,7 +315,7 @@ def _growth(grid: Grid) -> Iterator[Node]:
 def _leaks(grid: Grid) -> Iterator[Node]:
     for record in grid.records:
         allocations = record.allocations
-        if allocations and allocations.get("leaks"):
+        if allocations and allocations.leaks:
             shown = peak.leaks(allocations)
             yield tag("details", tag("summary", f"What leaks: {grid.label(record)}"), *shown)
 
@@ -416,10 +416,10 @@ def _made_of(grid: Grid) -> Iterator[Node]:
         record
         for _, group in grid.groups()
         for record in (row.record for row in group)
-        if record.allocations and record.allocations["groups"]
+        if record.allocations and record.allocations.groups
     ]
     for record in known[:MOST_ROWS]:
         assert record.allocations is not None
-        total = readable_bytes(record.allocations["total_bytes"])
+        total = readable_bytes(record.allocations.total_bytes)
         summary = f"{grid.label(record)}: {total}, {peak.moment(record.allocations)}"
         yield tag("details", tag("summary", summary), peak.groups_table(record.allocations, most=8))

@@ -17,16 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from runner.composing.composition import Plan, Planned
+from runner import places
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
+from runner.plan import PLAN_FILE, Assignment, Plan, Planned
 from runner.records import Outcome, Status
-from runner.running import lifecycle
+from runner.running import folders, lifecycle
 from runner.running.interruption import uncut
 from runner.running.lifecycle import Run
-from runner.trial.worker import Assignment
-
-PLAN_FILE = "plan.json"
 
 
 class Observer(Protocol):
@@ -69,10 +67,10 @@ class Result:
 def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
     """The runs of a plan in their folders, those of a resumed sweep as far as they had come; nobody
     else can open, or clean away, the same meanwhile."""
-    with lifecycle.held(folder) as ours:
+    with folders.held(folder) as ours:
         if not ours:
             raise BadInput(
-                f"resume={lifecycle.relative(folder)}: that sweep is still running.",
+                f"resume={places.relative(folder)}: that sweep is still running.",
                 "Wait until it ends, or end it first.",
             )
         if not plan.is_sweep:
@@ -107,14 +105,13 @@ def _remember(plan: Plan, folder: Path) -> None:
     if path.exists():
         if json.loads(path.read_text())["cells"] != cells:
             raise BadInput(
-                f"resume={lifecycle.relative(folder)}: that sweep was started with another grid.",
+                f"resume={places.relative(folder)}: that sweep was started with another grid.",
                 "Repeat the words it was started with (its plan.json has them), or start anew.",
             )
         return
     words = [list(planned.overrides) for planned in plan.cells]
-    scratch = path.with_suffix(".tmp")
-    scratch.write_text(json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
-    scratch.replace(path)
+    with places.whole(path) as scratch:
+        scratch.write_text(json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
 
 
 def run_all(
@@ -143,7 +140,7 @@ def run_all(
                     assignment,
                     run.experiment.measure.timeout_seconds,
                     observer.phase if assignment.kind == "memory" else _ignore,
-                    lifecycle.log_file(run.folder),
+                    folders.log_file(run.folder),
                 )
                 with uncut():
                     lifecycle.add_trial(run, trial)

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -18,25 +17,48 @@ from typing import Any
 
 from runner import nvml, places
 from runner.config import Experiment
-from runner.errors import Unavailable
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
-_FLAGS = ("TF_", "XLA_", "OMP_", "MKL_", "KMP_", "CUDA_", "KERAS_", "LD_PRELOAD", "MALLOC_")
-_TERRAFORMS = ("TF_CLI_", "TF_VAR_")
-"""Not TensorFlow's, though they begin alike; and a record is no place for what they may hold."""
+# fmt: off
+_FLAGS = frozenset((
+    "TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB", "TF_ENABLE_ONEDNN_OPTS",
+    "TF_DISABLE_MKL", "TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS",
+    "TF_ONEDNN_THREADPOOL_USE_CALLER_THREAD", "TF_NUM_INTEROP_THREADS",
+    "TF_NUM_INTRAOP_THREADS", "TF_XLA_FLAGS", "XLA_FLAGS", "XLA_PYTHON_CLIENT_ALLOCATOR",
+    "TF_GPU_ALLOCATOR", "TF_FORCE_GPU_ALLOW_GROWTH", "TF_GPU_THREAD_MODE",
+    "TF_GPU_THREAD_COUNT", "TF_GPU_HOST_MEM_LIMIT_IN_MB", "TF_CUDA_HOST_MEM_LIMIT_IN_MB",
+    "TF_CUDA_MALLOC_ASYNC_SUPPORTED_PREALLOC", "TF_PER_DEVICE_MEMORY_LIMIT_MB",
+    "TF_ENABLE_GPU_GARBAGE_COLLECTION", "TF_ENABLE_NUMA_ALLOCATOR", "TF_DETERMINISTIC_OPS",
+    "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE", "TF_CUDNN_USE_FRONTEND",
+    "TF_CUDNN_WORKSPACE_LIMIT_IN_MB", "TF_CUBLAS_WORKSPACE_LIMIT_IN_MB",
+    "CUBLAS_WORKSPACE_CONFIG", "TF_ENABLE_CUBLAS_TENSOR_OP_MATH_FP32",
+    "TF_ENABLE_CUDNN_TENSOR_OP_MATH_FP32", "NVIDIA_TF32_OVERRIDE",
+    "TF_ENABLE_AUTO_MIXED_PRECISION", "TF_ENABLE_WINOGRAD_NONFUSED", "TF_SYNC_ON_FINISH",
+    "TF_CPP_MIN_LOG_LEVEL", "TF_CPP_MIN_VLOG_LEVEL", "TF_CPP_MAX_VLOG_LEVEL", "TF_CPP_VMODULE",
+    "TF_FUNCTION_JIT_COMPILE_DEFAULT", "TF_RUN_EAGER_OP_AS_FUNCTION", "TF_USE_LEGACY_KERAS",
+    "TF2_BEHAVIOR", "TF_ENABLE_EAGER_RUNTIME", "KERAS_BACKEND", "KERAS_FLOATX",
+    "OMP_NUM_THREADS", "OMP_DYNAMIC", "OMP_PROC_BIND", "OMP_PLACES", "OMP_SCHEDULE",
+    "OMP_WAIT_POLICY", "OMP_STACKSIZE", "OMP_THREAD_LIMIT", "OMP_NESTED",
+    "OMP_MAX_ACTIVE_LEVELS", "KMP_AFFINITY", "KMP_BLOCKTIME", "KMP_HW_SUBSET", "KMP_LIBRARY",
+    "KMP_STACKSIZE", "GOMP_CPU_AFFINITY", "GOMP_SPINCOUNT", "MKL_NUM_THREADS", "MKL_DYNAMIC",
+    "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "OPENBLAS_NUM_THREADS",
+    "ONEDNN_MAX_CPU_ISA", "ONEDNN_PRIMITIVE_CACHE_CAPACITY", "ONEDNN_DEFAULT_FPMATH_MODE",
+    "DNNL_MAX_CPU_ISA", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING",
+    "CUDA_CACHE_DISABLE", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_MODULE_LOADING",
+    "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "LD_PRELOAD", "LD_BIND_NOW", "GLIBC_TUNABLES",
+    "PYTHONMALLOC", "PYTHONHASHSEED", "PYTHONOPTIMIZE", "MALLOC_ARENA_MAX", "MALLOC_ARENA_TEST",
+    "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_TRIM_THRESHOLD_",
+    "MALLOC_PERTURB_", "MALLOC_CHECK_", "MALLOC_CONF", "TCMALLOC_RELEASE_RATE",
+    "TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES",
+))
+# fmt: on
+"""The variables that are known to change a measurement, by their whole names: others begin alike
+(TF_TOKEN_... is Terraform's), and a record is no place for what they may hold."""
 _SEEN = (
     *("device", "devices", "card", "compute_capability"),
     *("fallback_ops", "device_process_bytes", "device_process_reason"),
 )
 """What only the children know of the devices."""
-
-
-def check_platform() -> None:
-    if not sys.platform.startswith("linux"):
-        raise Unavailable(
-            f"the runner measures on Linux; this is {platform.system()}.",
-            "Its meters read the Linux kernel's accounts; run it in a Linux container or machine.",
-        )
 
 
 def describe() -> dict[str, Any]:
@@ -51,7 +73,7 @@ def describe() -> dict[str, Any]:
         "host": platform.node(),
         "gpu": nvml.describe(),
         "flags": {name: value for name, value in sorted(os.environ.items())
-                  if name.startswith(_FLAGS) and not name.startswith(_TERRAFORMS)},
+                  if name in _FLAGS},
         "git": _git(places.project()),
         "load": os.getloadavg()[0],
     }  # fmt: skip
@@ -114,8 +136,11 @@ def _total_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _git(folder: Path) -> dict[str, Any] | None:
-    """Revision and dirtiness of the code that measured; None where it is no checkout."""
+def _git(folder: Path | None) -> dict[str, Any] | None:
+    """Revision and dirtiness of the code that measured; None where it is no checkout. (An installed
+    copy may lie in somebody else's.)"""
+    if folder is None:
+        return None
     command = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch"]
     try:
         output = subprocess.run(

@@ -17,15 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
-
 from runner.composing import composition
-from runner.composing.composition import Plan
 from runner.errors import Interrupted
 from runner.isolation.server import Server
+from runner.plan import PLAN_FILE, Plan, Planned
 from runner.records import Status
-from runner.running import engine, environment, lifecycle
+from runner.running import engine, environment, folders, lifecycle
 from runner.running.engine import Publisher, Result
 
 
@@ -59,18 +56,15 @@ def run_all(
     return Result(folder, tuple(run.outcome for run in runs), interrupted)
 
 
-def run_cell(config: DictConfig) -> None:
+def run_cell(planned: Planned, folder: Path, launcher: str) -> None:
     """In a job: what is missing of one cell. One that was sent twice waits for the first."""
     # loky, which is joblib's, names itself the way to start processes; the server's can't know it.
     multiprocessing.set_start_method("forkserver", force=True)
-    planned = composition.planned(config)
-    folder = Path(HydraConfig.get().sweep.dir)
-    launcher = HydraConfig.get().runtime.choices.get("hydra/launcher")
-    swept = json.loads((folder / engine.PLAN_FILE).read_text())["swept"]
+    swept = json.loads((folder / PLAN_FILE).read_text())["swept"]
     cell = folder / str(planned.number)
-    with lifecycle.held(cell, wait=True):
-        log = lifecycle.log_file(cell)
-        run = engine.open_cell(planned, folder, swept, str(launcher))
+    with folders.held(cell, wait=True):
+        log = folders.log_file(cell)
+        run = engine.open_cell(planned, folder, swept, launcher)
         server = Server(log)  # stays warm for a second cell in the same process, and ends with it
         while (assignment := run.next) is not None:
             timeout = run.experiment.measure.timeout_seconds

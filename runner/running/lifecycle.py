@@ -10,65 +10,22 @@ function and goes on with the trial that is missing, and a thousand cells weigh 
 
 from __future__ import annotations
 
-import fcntl
-import os
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from runner import places, records
-from runner.composing.composition import Planned
+from runner.allocations import Allocations
 from runner.config import Experiment
-from runner.errors import BadInput
-from runner.judging import estimate
+from runner.judging import estimate, repeats
+from runner.plan import Assignment, Planned
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 from runner.running import environment
-from runner.trial.worker import Assignment
+from runner.running.folders import log_file
 
 CONFIG_FILE = "config.yaml"
-LOG_FILE = "run.log"
-
-Kind = Literal["runs", "sweeps", "fits", "claims"]
-
-
-def new_folder(kind: Kind) -> Path:
-    """`outputs/KIND/DATE/TIME`, not yet made; TIME carries what makes it unique."""
-    now = datetime.now()
-    name = f"{now:%H-%M-%S}-{secrets.token_hex(2)}"
-    return places.outputs() / kind / f"{now:%Y-%m-%d}" / name
-
-
-@contextmanager
-def held(folder: Path, wait: bool = False) -> Iterator[bool]:
-    """Nobody else can hold the folder meanwhile; or, if it yields False, somebody else does. The
-    folder is made if it is not there. A kill lets go of it."""
-    make(folder)
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        except OSError:  # a network file system that can't lock a folder keeps nobody out
-            pass
-        yield True
-    finally:
-        os.close(descriptor)
-
-
-def make(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(
-            f"{folder}: can't be made ({error.strerror}).",
-            "RUNNER_OUTPUTS names the folder for results; name one that can be written to.",
-        ) from None
 
 
 @dataclass
@@ -85,6 +42,9 @@ class Run:
     closed: bool = False
     """Whether its record is on the disk and says how it ended."""
     assignments: list[Assignment] = field(default_factory=list)
+    """What is planned so far: a graph's peak may ask for more memory trials as it goes on."""
+    memory_trials: list[Trial] = field(default_factory=list)
+    """What decides about that, without their allocations and steps."""
 
     @property
     def experiment(self) -> Experiment:
@@ -107,9 +67,8 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
     (folder / records.TRIALS_FILE).touch()
     config = folder / CONFIG_FILE
     if not config.exists():
-        scratch = folder / f".{CONFIG_FILE}.{os.getpid()}"
-        scratch.write_text(planned.composed)
-        scratch.replace(config)
+        with places.whole(config) as scratch:
+            scratch.write_text(planned.composed)
     modified = datetime.fromtimestamp(config.stat().st_mtime, UTC)
     run = Run(planned, folder, sweep, modified.isoformat(timespec="milliseconds"))
     run.assignments = assignments(planned.experiment)
@@ -124,7 +83,8 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
 
 
 def assignments(experiment: Experiment) -> list[Assignment]:
-    """Memory first: it is exact after one trial, and finds out-of-memory before time is spent."""
+    """What is known to be needed: `_plan_another` adds to it. Memory first: it finds out-of-memory
+    before time is spent."""
     measure = experiment.measure
     return [
         Assignment(experiment, kind, index)
@@ -145,6 +105,19 @@ def _count(run: Run, trial: Trial) -> None:
     run.done += 1
     if not trial.outcome.completed:
         run.outcome = trial.outcome
+    elif trial.kind == "memory":
+        run.memory_trials.append(replace(trial, phases={}, steps={}, allocations=None))
+        _plan_another(run)
+
+
+def _plan_another(run: Run) -> None:
+    """One more memory trial where all planned ones are done and don't tell the peak yet. It comes
+    next, before time is spent; a run that is opened again decides the same from the same trials."""
+    done = len(run.memory_trials)
+    if any(each.kind == "memory" for each in run.assignments[run.done :]):
+        return
+    if repeats.needs_more(run.memory_trials, run.experiment.execution):
+        run.assignments.insert(run.done, Assignment(run.experiment, "memory", done))
 
 
 def close_run(run: Run, machine: Mapping[str, Any]) -> Record:
@@ -179,9 +152,9 @@ def close_run(run: Run, machine: Mapping[str, Any]) -> Record:
     return record
 
 
-def _at_the_highest_peak(trials: tuple[Trial, ...]) -> dict[str, Any] | None:
+def _at_the_highest_peak(trials: tuple[Trial, ...]) -> Allocations | None:
     seen = [trial.allocations for trial in trials if trial.allocations]
-    return max(seen, key=lambda each: int(each["total_bytes"]), default=None)
+    return max(seen, key=lambda each: each.total_bytes, default=None)
 
 
 def abandon(run: Run, status: Status, reason: str) -> None:
@@ -189,16 +162,3 @@ def abandon(run: Run, status: Status, reason: str) -> None:
     run goes on with what is missing."""
     if run.next is not None:
         run.outcome = Outcome(status, None, reason)
-
-
-def log_file(folder: Path) -> Path:
-    make(folder)
-    path = folder / LOG_FILE
-    path.touch()
-    return path
-
-
-def relative(path: Path) -> str:
-    """The shorter of a path's two spellings, for a person to read."""
-    spelled = os.path.relpath(path)
-    return spelled if len(spelled) < len(str(path)) else str(path)

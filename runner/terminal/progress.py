@@ -7,17 +7,15 @@ one. What came of it is `summary`'s, on stdout.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from runner.composing.composition import Plan
+from runner.plan import Assignment, Plan
 from runner.running.lifecycle import Run
-from runner.terminal.console import draws, readable_duration
+from runner.terminal.console import draws, in_place, readable_duration
 from runner.terminal.forecast import LOADING_SECONDS, Forecast
-from runner.trial.worker import Assignment
 
 _BAR = 16
 
@@ -94,9 +92,7 @@ class Progress:
             self._failed += not run.outcome.completed
 
     def close(self) -> None:
-        if draws(self.stream):
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+        in_place("", self.stream)
 
     def _draw(self, what: str) -> None:
         if not draws(self.stream):
@@ -111,7 +107,4 @@ class Progress:
             parts.append(f"{self._failed} failed")
         if self._loaded and left:
             parts.append(f"about {readable_duration(sum(self._forecast.seconds) / 2)} left")
-        text = " · ".join([*parts, what])
-        width = shutil.get_terminal_size().columns - 1
-        self.stream.write(f"\r\x1b[K{text[:width]}")
-        self.stream.flush()
+        in_place(" · ".join([*parts, what]), self.stream)

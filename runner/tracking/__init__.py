@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ from typing import Any, Protocol
 from urllib.parse import unquote
 
 from runner import places
-from runner.config import Tracking, typed
-from runner.errors import BadInput, nearest
+from runner.config import Tracking
+from runner.errors import BadInput
 
 PATIENCE_SECONDS = 5.0
 """The longest that a run waits for one answer of the store."""
@@ -50,6 +50,8 @@ class Place:
     artifacts: str | None
     experiment: str
     pages: str
+    outputs: str
+    """The folder with what was measured here, the only one that files are taken from unasked."""
 
     @property
     def where(self) -> str:
@@ -129,20 +131,16 @@ def place_of(tracking: Tracking, outputs: Path) -> Place:
     """Where the records go. Raises `BadInput` where that is nowhere."""
     if tracking.kind == "none":
         raise BadInput("tracking=none: there is no store.", "Say tracking=local.")
-    if tracking.kind == "server":
-        uri = (tracking.uri or "").rstrip("/")
-        if not uri.startswith(("http://", "https://")):
-            raise BadInput(
-                f"tracking.uri: {tracking.uri!r} is no address of an MLflow server.",
-                "Say tracking.uri=http://HOST:PORT, or set MLFLOW_TRACKING_URI.",
-            )
-        return Place(uri, None, tracking.experiment, uri)
     outputs = outputs.resolve()
+    if tracking.kind == "server":
+        uri = (tracking.uri or "").rstrip("/")  # well-formed, or there would be no `Tracking`
+        return Place(uri, None, tracking.experiment, uri, str(outputs))
     return Place(
         uri=sqlite_uri(outputs / "mlflow.db"),
         artifacts=str(outputs / "artifacts"),
         experiment=tracking.experiment,
         pages=LOCAL_UI,
+        outputs=str(outputs),
     )
 
 
@@ -173,6 +171,13 @@ def environment(inherited: Mapping[str, str]) -> dict[str, str]:
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     }
     return {**patient, **inherited, **quiet}
+
+
+def search_path() -> str:
+    """Where a process that does not start in the user's folder finds the runner."""
+    return os.pathsep.join(
+        filter(None, [str(places.package().parent), os.environ.get("PYTHONPATH", "")])
+    )
 
 
 class NoTracker:
@@ -213,8 +218,6 @@ class BackgroundTracker:
 
     def prepare(self, log: Path | None = None) -> None:
         self._log = log
-        paths = [str(places.project()), os.environ.get("PYTHONPATH", "")]
-        search = os.pathsep.join(filter(None, paths))
         try:
             self._outputs.mkdir(parents=True, exist_ok=True)
             with (log or Path(os.devnull)).open("ab") as noise:
@@ -226,7 +229,7 @@ class BackgroundTracker:
                     stdout=subprocess.PIPE,
                     stderr=noise,
                     cwd=self._outputs,
-                    env={**environment(os.environ), "PYTHONPATH": search},
+                    env={**environment(os.environ), "PYTHONPATH": search_path()},
                     start_new_session=True,
                 )
         except OSError as error:
@@ -326,38 +329,3 @@ class BackgroundTracker:
     def _problem(self, path: Path) -> StoreProblem:
         command = publish_command(path, self._tracking)
         return StoreProblem(f"{self._given_up}.", f"Bring it in later: {command}")
-
-
-def chosen(words: Sequence[str]) -> Tracking:
-    """The store that a verb's words `tracking=...` name, or else the one in conf/config.yaml."""
-    import yaml
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    from runner.composing.composition import translate
-
-    try:
-        defaults = OmegaConf.select(OmegaConf.load(places.conf() / "config.yaml"), "defaults")
-        name = next(entry["tracking"] for entry in defaults if "tracking" in entry)
-        said: dict[str, str] = {}
-        for word in words:
-            key, equals, value = word.partition("=")
-            if not equals or key.split(".")[0] != "tracking":
-                raise BadInput(
-                    f"{word}: is no choice of a store.", "Say tracking=NAME or tracking.uri=URI."
-                )
-            said[key.removeprefix("tracking.")] = value
-        name = said.pop("tracking", name)
-        file = places.conf() / "tracking" / f"{name}.yaml"
-        if not file.exists():
-            known = [path.stem for path in file.parent.glob("*.yaml")]
-            raise BadInput(
-                f"tracking={name}: there is no tracking of that name.", nearest(name, known)
-            )
-        values = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
-    except (yaml.YAMLError, OmegaConfBaseException) as error:
-        raise translate(error) from error
-    assert isinstance(values, dict)
-    return typed(
-        Tracking, {**{str(key): value for key, value in values.items()}, **said}, "tracking"
-    )

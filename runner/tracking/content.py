@@ -20,6 +20,8 @@ from typing import Any
 import yaml
 
 from runner import places
+from runner.allocations import Allocations
+from runner.foreign import fenced, in_markdown, printable, span
 from runner.metrics import METRICS, Metric, readable, readable_bytes
 from runner.records import Record, Status, Trial
 
@@ -110,7 +112,9 @@ def describe(record: Record, folder: Path) -> Content:
         ended_ms=started_ms + round(1000 * _measured_seconds(record)),
         parameters=_parameters(record.spec),
         points=(*_figures(record), *_series(record)),
-        tags={name: value[:LONGEST_TAG] for name, value in _tags(record, folder).items()},
+        tags={
+            name: printable(value)[:LONGEST_TAG] for name, value in _tags(record, folder).items()
+        },
     )
 
 
@@ -151,7 +155,7 @@ def run_name(record: Record) -> str:
         name = parameter_name(field)
         if name not in ("scenario", "execution", "batch_size") and name in parameters:
             words.append(f"{name.removesuffix('.kind').removesuffix('.name')}={parameters[name]}")
-    return " ".join(words)[:250]
+    return printable(" ".join(words))[:250]
 
 
 def swept_fields(record: Record) -> list[str]:
@@ -199,7 +203,7 @@ def _parameters(spec: dict[str, Any]) -> dict[str, str]:
         values[parameter_name(f"scenario.{name}")] = value
     for group in ("device", "measure"):
         values.update({f"{group}.{name}": value for name, value in spec[group].items()})
-    return {name: _text(value)[:LONGEST_PARAMETER] for name, value in values.items()}
+    return {name: printable(_text(value))[:LONGEST_PARAMETER] for name, value in values.items()}
 
 
 def _text(value: Any) -> str:
@@ -300,17 +304,17 @@ def _colour(record: Record) -> str:
 def note(record: Record, folder: Path) -> str:
     """The Markdown on top of the run's page. The page shows five lines of it until it is unfolded,
     so the first two paragraphs say what matters: what came out, and how to do it again."""
-    parts = [_outcome(record), f"```\n{_folded(reproduce(record))}\n```"]
+    parts = [_outcome(record), fenced(_folded(reproduce(record)))]
     rows = [_row(record, name) for name in METRICS if name in record.metrics]
     if rows:
         head = "| what | value | 95 % interval | meaning |\n| --- | ---: | --- | --- |"
         parts.append("\n".join([head, *rows]))
-    missing = [f"- `{name}`: {why}" for name, why in record.unavailable.items()]
+    missing = [f"- {span(name)}: {in_markdown(why)}" for name, why in record.unavailable.items()]
     if missing:
         parts.append("\n".join(["Not measured:", "", *missing]))
-    if record.allocations and record.allocations.get("groups"):
+    if record.allocations and record.allocations.groups:
         parts.append(_peak(record.allocations))
-    parts.append(f"{_trials(record.trials)}. Everything: `{folder.resolve()}`")
+    parts.append(f"{_trials(record.trials)}. Everything: {span(str(folder.resolve()))}")
     if record.sweep:
         parts.append(
             "The report and the pictures of the whole sweep are among the artifacts of its first "
@@ -332,13 +336,13 @@ def _outcome(record: Record) -> str:
     if outcome.completed:
         figures = [_figure(record, name) for name in _HEADLINES if name in record.metrics]
         return f"**{status}**: {', '.join(figures)}." if figures else f"**{status}**."
-    where = f" in `{outcome.phase}`" if outcome.phase else ""
+    where = f" in {span(outcome.phase)}" if outcome.phase else ""
     if not outcome.reason:
         return f"**{status}**{where}."
-    # A fence that no reason of the user's can close, and a length that leaves room for the rest.
-    lines = outcome.reason[:2000].replace("~~~~~~", "~").splitlines()
+    # Cut to a length that leaves room for the rest.
+    lines = outcome.reason[:2000].splitlines()
     reason = "\n".join(textwrap.fill(line, 96, replace_whitespace=False) for line in lines)
-    return f"**{status}**{where}:\n\n~~~~~~text\n{reason}\n~~~~~~"
+    return f"**{status}**{where}:\n\n{fenced(reason, '~', 'text')}"
 
 
 def _figure(record: Record, name: str) -> str:
@@ -364,18 +368,22 @@ def _trials(trials: tuple[Trial, ...]) -> str:
     return f"{' and '.join(counts) or 'No'} {'trial' if len(kinds) == 1 else 'trials'}"
 
 
-def _peak(allocations: dict[str, Any]) -> str:
+def _peak(allocations: Allocations) -> str:
     rows = [
-        f"| {_cell(group['op'])} | {_cell(group['shape'])} {_cell(group['dtype'])} "
-        f"| {group['count']} | {readable_bytes(group['bytes'])} | {100 * group['share']:.0f} % |"
-        for group in allocations["groups"][:5]
+        f"| {_cell(group.op)} | {_cell(_shape(group.shape))} {_cell(group.dtype)} "
+        f"| {group.count} | {readable_bytes(group.bytes)} | {100 * group.share:.0f} % |"
+        for group in allocations.groups[:5]
     ]
-    left_out = len(allocations["groups"]) - len(rows)
+    left_out = len(allocations.groups) - len(rows)
     more = f"\n\nAnd {left_out} smaller groups: see record.json." if left_out else ""
     head = "| op | tensor | count | bytes | share |\n| --- | --- | ---: | ---: | ---: |"
-    total = readable_bytes(allocations["total_bytes"])
+    total = readable_bytes(allocations.total_bytes)
     return "\n".join([f"Live at the peak, {total}:", "", head, *rows]) + more
 
 
+def _shape(sizes: tuple[int, ...] | None) -> list[int] | None:
+    return None if sizes is None else list(sizes)
+
+
 def _cell(value: Any) -> str:
-    return "" if value is None else str(value).replace("|", "\\|")
+    return "" if value is None else in_markdown(str(value))

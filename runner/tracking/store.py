@@ -248,14 +248,18 @@ class Store:
             scratch.replace(database)
 
     def _complete_what_was_cut_short(self) -> None:
-        """A publisher that was killed left its run RUNNING; its record is still there."""
+        """A publisher that was killed left its run RUNNING; its record is still there. Others write
+        to a shared store as well, and what a tag of theirs names is not ours to read: only a
+        folder of these outputs that holds a record of that very id."""
         running = self._client.search_runs(
             [self._experiment], "attributes.status = 'RUNNING'", ViewType.ACTIVE_ONLY
         )
         for run in running:
-            folder = Path(run.data.tags.get("folder", ""))
-            if run.data.tags.get("record") and (folder / RECORD_FILE).exists():
-                with suppress(BadInput):  # a record that can't be read any more is no obstacle
+            with suppress(BadInput, OSError, ValueError):  # what can't be read is no obstacle
+                folder = Path(run.data.tags.get("folder") or "/").resolve()
+                if folder.is_relative_to(self._place.outputs) and records.read_brief(
+                    folder
+                ).id == run.data.tags.get("record"):
                     self.publish(folder)
 
     @contextmanager

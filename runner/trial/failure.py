@@ -16,7 +16,8 @@ from runner.records import Status
 from runner.scenario import StartAnew
 
 _USERS, _PYTHON, _SCENARIO = "the user", "Python", "scenarios"
-_OURS = ("runner", _SCENARIO)
+_OURS = {_SCENARIO: places.scenarios(), "runner": places.package()}
+"""Scenarios first: in an installed copy they lie inside the package."""
 _LIBRARIES = (_PYTHON, "tensorflow", "keras", "numpy")
 
 _QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
@@ -93,11 +94,11 @@ def _their_line(error: BaseException) -> str | None:
 def _owner(file: str) -> str:
     """Whose code it is: an installed package's, by its name; ours, Python's or the user's."""
     path = Path(file)
-    for folder in ("site-packages", "dist-packages"):
-        if folder in path.parts:
-            return path.parts[path.parts.index(folder) + 1]
-    for name in _OURS:
-        if path.is_relative_to(places.project() / name):
+    for name, folder in _OURS.items():
+        if path.is_relative_to(folder):
             return name
+    for packages in ("site-packages", "dist-packages"):
+        if packages in path.parts:
+            return path.parts[path.parts.index(packages) + 1]
     made = file.startswith("<") or path.name.startswith("__autograph_generated_file")
     return _PYTHON if made or path.is_relative_to(sysconfig.get_path("stdlib")) else _USERS

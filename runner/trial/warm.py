@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 
-from runner.isolation import lifeline
+from runner import lifeline
 
 LOG_VARIABLE = "RUNNER_SERVER_LOG"
 

@@ -19,13 +19,15 @@ import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeVar
 
 from greenlet import greenlet
 
+from runner import lifeline
 from runner.config import Experiment
 from runner.errors import RunnerError
-from runner.isolation import lifeline
+from runner.plan import Assignment
 from runner.records import Phase, Status
 from runner.scenario import Function
 from runner.trial import failure, shortage
@@ -38,19 +40,6 @@ _TRACER_MB = 2500
 
 CANNOT_SEND = 86
 """Exit code of a child whose trial ended but whose result could not be sent."""
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """What one child is to do."""
-
-    experiment: Experiment
-    kind: str
-    index: int
-    note: str | None = None
-    """What `StartAnew` said in an earlier process of this cell."""
-    with_requests: bool = False
-    """Of a memory trial: send the sequence of its allocations, too."""
 
 
 @dataclass
@@ -226,6 +215,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     from runner.trial import devices
     from runner.trial.execution import Execution
     from runner.trial.measure import samples
+    from runner.trial.measure.calls import Calls
     from runner.trial.measure.meters import MemoryMeter
     from runner.trial.measure.requests import RequestCollector
     from runner.trial.measure.tracing import AllocationTracing
@@ -236,7 +226,9 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     execution = Execution(experiment.execution)
     requests = RequestCollector(placed.allocator)
     also = requests.feed if assignment.with_requests else None
-    tracing = AllocationTracing(placed.allocator, also=also)
+    calls = Calls(own=[_folder_of(experiment.scenario)])
+    calls.watch()
+    tracing = AllocationTracing(placed.allocator, also=also, witness=calls)
     steps = experiment.measure.memory_steps
     tracing.start()
     try:
@@ -262,6 +254,11 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     if assignment.with_requests:
         facts["requests"] = requests.to_json()
     return samples.of_memory_trial(found, facts)
+
+
+def _folder_of(scenario: object) -> Path:
+    """What stands beside a scenario is user code, wherever it is installed."""
+    return Path(str(sys.modules[type(scenario).__module__].__file__)).parent
 
 
 def _desk(assignment: Assignment, execution: Any, facts: dict[str, Any]) -> Desk:

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import argparse
 import textwrap
+from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from runner.errors import BadInput
+
+
+def apart(words: Sequence[str]) -> tuple[list[str], list[Path]]:
+    """The words that name a store, `tracking=...`, and the others, which are folders."""
+    said = [word for word in words if word.startswith(("tracking=", "tracking."))]
+    return said, [Path(word) for word in words if word not in said]
 
 
 class Parser(argparse.ArgumentParser):

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from runner import places
 from runner.errors import BadInput, nearest
+from runner.running import folders
 from runner.verbs import Parser
 
 if TYPE_CHECKING:
     from runner.claims.verdicts import Case, Claim, Judgement, Lookup, Words
-    from runner.composing.composition import Plan, Planned
+    from runner.plan import Plan, Planned
     from runner.records import Record
 
 CLAIMS_FILE = "claims.json"
@@ -90,7 +91,7 @@ class _Asked:
     @staticmethod
     def again(resume: str, names: Sequence[str], settings: Mapping[str, Any]) -> _Asked:
         """The claims and settings of then. Names choose what of it is told in full."""
-        folder = _resumed(resume)
+        folder = folders.earlier(resume, "claims", CLAIMS_FILE, "run of claims")
         then = json.loads((folder / CLAIMS_FILE).read_text())
         paths = _paths(then["claims"])
         known = [path.stem for path in paths]
@@ -186,18 +187,6 @@ def _spelled(path: Path) -> str:
     return str(path.relative_to(conf)) if path.is_relative_to(conf) else str(path)
 
 
-def _resumed(said: str) -> Path:
-    if said == "latest":
-        known = sorted((places.outputs() / "claims").glob(f"*/*/{CLAIMS_FILE}"))
-        if not known:
-            raise BadInput("resume=latest: no claims were measured yet.", "Leave it out.")
-        return known[-1].parent
-    folder = Path(said).resolve()
-    if not (folder / CLAIMS_FILE).is_file():
-        raise BadInput(f"resume={said}: is no claims' folder.", "Name one, or say latest.")
-    return folder
-
-
 # What is to be run.
 
 
@@ -219,7 +208,7 @@ def _key(words: Words) -> tuple[tuple[str, Any], ...]:
 def _compose(claims: Sequence[Claim], settings: Words) -> _Work:
     """Every cell that some claim wants, once, with the trials that some claim rests on."""
     from runner.composing import composition
-    from runner.composing.composition import Plan
+    from runner.plan import Plan
 
     wanted = {_key(cell): cell for claim in claims for case in claim.cases for cell in case.cells}
     try:
@@ -267,12 +256,10 @@ def _blame(claims: Sequence[Claim], settings: Words) -> None:
 
 
 def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
-    from runner.claims.verdicts import unit_of
-
     for expectation in case.expect:
         for cell in cells:
             try:
-                unit_of(getattr(expectation, "unit", None), cell.experiment.spec)
+                expectation.check_cell(cell.experiment.spec)
             except BadInput as error:
                 where = f"claim {claim.id}: {case.when}"
                 raise BadInput(f"{where}: {error.problem}", error.remedy) from None
@@ -285,16 +272,16 @@ def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
     from runner import records, tracking
     from runner.claims import verdicts
     from runner.isolation.server import Server
-    from runner.running import engine, environment, lifecycle
+    from runner.running import engine, environment
     from runner.running.interruption import interruptible
     from runner.running.publishing import Publishing
     from runner.terminal.progress import Progress
 
-    folder = asked.folder or lifecycle.new_folder("claims")
+    folder = asked.folder or folders.new_folder("claims")
     first = work.plan.cells[0].experiment
     with interruptible(), engine.open_plan(work.plan, folder) as runs:
         asked.remember(folder)
-        log = lifecycle.log_file(folder)
+        log = folders.log_file(folder)
         server, progress = Server(log), Progress()
         tracker = tracking.open_tracking(first.tracking, places.outputs())
         publishing = Publishing(tracker, first.tracking, folder)
@@ -311,7 +298,7 @@ def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
             server.stop()
     if result.interrupted:
         print(f"runner: {result.interrupted}; what was finished is kept:", file=sys.stderr)
-        again = f"resume={lifecycle.relative(folder)}"
+        again = f"resume={places.relative(folder)}"
         print(f"  python -m runner claims {again}", file=sys.stderr)
         return result.exit_code
 
@@ -340,7 +327,6 @@ def _show(
     from runner.claims import verdicts
     from runner.claims import words as claim_words
     from runner.claims.page import claims_page
-    from runner.running import lifecycle
     from runner.terminal.console import readable_duration
 
     def cell_of(words: Words) -> Path:
@@ -375,7 +361,7 @@ def _show(
               for verdict in verdicts.Verdict}  # fmt: skip
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     print(f"\n{told}; {len(work.plan.cells)} cells in {readable_duration(seconds)}")
-    print(f"records in {lifecycle.relative(folder)}, page {lifecycle.relative(page)}")
+    print(f"records in {places.relative(folder)}, page {places.relative(page)}")
 
 
 def _by_document(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
@@ -436,7 +422,6 @@ def _evidence(
     """Each case: its cells, what was expected and why, what was found."""
     from runner.claims import verdicts
     from runner.claims import words as claim_words
-    from runner.running import lifecycle
 
     claim = judgement.claim
     lines = [f"{claim.id}  {_verdict(judgement)}  {claim.claim}"]
@@ -447,12 +432,12 @@ def _evidence(
         if case.against:
             lines.append(f"    against  {_words(case.against)}")
         for tested in judged.tested:
-            lines.append(f"    expected {claim_words.rule(tested.expectation)}")
+            lines.append(f"    expected {tested.expectation.rule()}")
             if tested.expectation.because:
                 lines.append(f"             ({tested.expectation.because})")
             lines.append(f"    found    {claim_words.figures_of(tested, case)}")
         first, *more = (cell_of(words) for words in case.cells)
-        names = ", ".join([lifecycle.relative(first), *(cell.name for cell in more)])
+        names = ", ".join([places.relative(first), *(cell.name for cell in more)])
         lines.append(f"    cells    {names}")
     if judgement.verdict is verdicts.Verdict.DEPENDS:
         lines.append(f"  so it depends: {claim_words.condition(judgement)}")

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, get_args
 from runner import places, tracking
 from runner.errors import BadInput, StoreError
 from runner.metrics import readable_bytes
-from runner.running import lifecycle
-from runner.verbs import Parser
+from runner.running import folders
+from runner.verbs import Parser, apart
 
 if TYPE_CHECKING:
     from runner.config import Tracking
@@ -51,15 +51,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--yes", action="store_true", help="delete it")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     options = parser.parse_intermixed_args(arguments)
-    words = [word for word in options.paths if word.startswith(("tracking=", "tracking."))]
-    choice = tracking.chosen(words)
-    named = [Path(word) for word in options.paths if word not in words]
+    words, named = apart(options.paths)
+    choice = _choice(words) if words or options.yes else None
     if not named and options.older_than is None:
         raise BadInput("clean: nothing is named.", "Name folders, or say --older-than DAYS.")
     folders = _found(named)
     if options.older_than is not None:
         folders = [each for each in folders if _started(each) < options.older_than]
-    store = _store(choice) if options.yes and folders else None
+    store = _store(choice) if choice and options.yes and folders else None
     results = []
     for folder in folders:
         results.append(_clean(folder, store, options.yes))
@@ -73,6 +72,12 @@ def main(arguments: Sequence[str]) -> int:
         total = readable_bytes(sum(each["bytes"] for each in results if not each["reason"]))
         print(f"{total} in all. Nothing is deleted yet: the same words and --yes do it.")
     return 1 if options.yes and not all(result["deleted"] for result in results) else 0
+
+
+def _choice(words: Sequence[str]) -> Tracking:
+    from runner.composing.store import chosen_store  # OmegaConf takes a while
+
+    return chosen_store(words)
 
 
 def _days(word: str) -> datetime:
@@ -103,14 +108,14 @@ def _inside(path: Path, outputs: Path) -> Path:
         raise BadInput(f"{path}: is not in {outputs}.", "RUNNER_OUTPUTS names another place.")
     parts = where.relative_to(outputs).parts
     if len(parts) > 3:
-        whole = lifecycle.relative(outputs.joinpath(*parts[:3]))
+        whole = places.relative(outputs.joinpath(*parts[:3]))
         raise BadInput(f"{path}: is a part of {whole}.", "Name the whole, or a folder above it.")
     return where
 
 
 def _all(outputs: Path) -> Iterator[Path]:
     """Every outputs/KIND/DATE/TIME that a command made; not what a link in its place points to."""
-    for kind in get_args(lifecycle.Kind):
+    for kind in get_args(folders.Kind):
         for folder in sorted((outputs / kind).glob("*/*")):
             if folder.is_dir() and folder.resolve() == folder and _is_ours(folder):
                 yield folder
@@ -123,7 +128,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _started(folder: Path) -> datetime:
-    """As its name has it, which `lifecycle.new_folder` made."""
+    """As its name has it, which `folders.new_folder` made."""
     return datetime.strptime(f"{folder.parent.name} {folder.name[:8]}", "%Y-%m-%d %H-%M-%S")
 
 
@@ -153,7 +158,7 @@ def _clean(folder: Path, store: Store | None, really: bool) -> dict[str, Any]:
         "deleted": False,
         "reason": None,
     }
-    with lifecycle.held(folder) as ours:
+    with folders.held(folder) as ours:
         if not (ours and all(_is_free(cell) for cell in folder.glob("*/"))):
             return {**result, "reason": "it is still running"}
         if not really:
@@ -171,12 +176,12 @@ def _clean(folder: Path, store: Store | None, really: bool) -> dict[str, Any]:
 
 def _is_free(cell: Path) -> bool:
     """Jobs of a cluster go on when the sweep that sent them has been left."""
-    with lifecycle.held(cell) as ours:
+    with folders.held(cell) as ours:
         return ours
 
 
 def _line(folder: Path, result: dict[str, Any]) -> str:
-    parts = [lifecycle.relative(folder), readable_bytes(result["bytes"])]
+    parts = [places.relative(folder), readable_bytes(result["bytes"])]
     if (tracked := result["tracked_runs"]) is not None:
         parts.append(f"{tracked} run{'' if tracked == 1 else 's'} in MLflow")
     if result["deleted"]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -11,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from runner import places
 from runner.errors import BadInput, Interrupted, Unavailable, nearest
-from runner.terminal.console import draws
+from runner.running import folders
+from runner.terminal.console import in_place
 
 if TYPE_CHECKING:
-    from runner.composing.composition import Planned
     from runner.fit.probes import Limit, Strategy
+    from runner.plan import Planned
 
 HELP = """\
 python -m runner fit vary=FIELD [max=N] [--json] [OVERRIDES]
@@ -55,15 +56,14 @@ def main(words: Sequence[str]) -> int:
 
     # Imported late, so that --help and a mistyped word are answered at once.
     from runner.fit import summary
-    from runner.running import lifecycle
     from runner.running.interruption import interruptible
 
     started = time.monotonic()
-    folder = lifecycle.new_folder("fits")
+    folder = folders.new_folder("fits")
     strategies = _strategies(asked, folder)
     with interruptible():
         _require_devices(strategies)
-        with lifecycle.held(folder):
+        with folders.held(folder):
             probes, interrupted = _search(asked, strategies, folder)
     picture = _keep(asked, probes, folder)
     if asked.as_json:
@@ -204,9 +204,9 @@ def _search(
 ) -> tuple[list[Limit], Interrupted | None]:
     from runner.fit import probes, search
     from runner.isolation.server import Server
-    from runner.running import environment, lifecycle
+    from runner.running import environment
 
-    server = Server(lifecycle.log_file(folder))
+    server = Server(folders.log_file(folder))
     progress = _Progress()
     found: list[probes.Limit] = []
     try:
@@ -233,8 +233,6 @@ class _Progress:
     stream: TextIO = field(default_factory=lambda: sys.stderr)
 
     def trial(self, limit: Limit, value: int, kind: str) -> None:
-        if not draws(self.stream):
-            return
         fitting = max((probe.value for probe in limit.probes if probe.fits), default=None)
         failing = min((probe.value for probe in limit.probes if not probe.fits), default=None)
         parts = [f"{limit.strategy.name} · trial {limit.trials}: {limit.vary}={value:,}, {kind}"]
@@ -242,15 +240,10 @@ class _Progress:
             parts.append(f"{fitting:,} fits")
         if failing is not None:
             parts.append(f"{failing:,} does not")
-        text = " · ".join(parts)
-        width = shutil.get_terminal_size().columns - 1
-        self.stream.write(f"\r\x1b[K{text[:width]}")
-        self.stream.flush()
+        in_place(" · ".join(parts), self.stream)
 
     def close(self) -> None:
-        if draws(self.stream):
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+        in_place("", self.stream)
 
 
 def _keep(asked: _Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
@@ -264,9 +257,8 @@ def _keep(asked: _Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
         "overrides": asked.overrides,
         "strategies": [limit.to_json() for limit in limits],
     }
-    scratch = folder / f".{RESULT_FILE}"
-    scratch.write_text(json.dumps(told, indent=1))
-    scratch.replace(folder / RESULT_FILE)
+    with places.whole(folder / RESULT_FILE) as scratch:
+        scratch.write_text(json.dumps(told, indent=1))
     if not any(limit.probes for limit in limits):
         return None
     picture.draw(limits, folder / PICTURE_FILE)

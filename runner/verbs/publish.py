@@ -9,9 +9,8 @@ from pathlib import Path
 
 from runner import places, records, tracking
 from runner.errors import BadInput, RunnerError
-from runner.running import lifecycle
 from runner.tracking import TrackedRun
-from runner.verbs import Parser
+from runner.verbs import Parser, apart
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -25,12 +24,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("path", nargs="+", help="a run's or a sweep's folder, or one above them")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     options = parser.parse_intermixed_args(arguments)
-    words = [word for word in options.path if word.startswith(("tracking=", "tracking."))]
-    store_choice = tracking.chosen(words)
-    paths = [Path(word) for word in options.path if word not in words]
+    words, paths = apart(options.path)
     if not paths:
         raise BadInput("publish: no folder is named.", "Name a run's or a sweep's folder.")
-    place = tracking.place_of(store_choice, places.outputs())
+
+    from runner.composing.store import chosen_store  # OmegaConf takes a while
+
+    place = tracking.place_of(chosen_store(words), places.outputs())
     copies = places.outputs() / "artifacts"  # the store's own copies of records lie there
     folders = [
         folder
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
         results.append(result)
         if not options.json:
             outcome = result["page"] or f"not stored: {result['problem']}"
-            print(f"{lifecycle.relative(folder)}{what}  {outcome}", flush=True)
+            print(f"{places.relative(folder)}{what}  {outcome}", flush=True)
         return result["problem"] is None
 
     stored = [folder for folder in folders if bring_in(folder, store.publish)]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from runner import places
 from runner.errors import BadInput
 from runner.verbs import Parser
 
@@ -50,7 +51,6 @@ def main(arguments: Sequence[str]) -> int:
 
 def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool) -> int:
     from runner import report
-    from runner.running import lifecycle
 
     try:
         written = [report.write(folder)]
@@ -66,7 +66,7 @@ def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool)
     if as_json:
         print(json.dumps([str(each.resolve()) for each in written], indent=1))
     else:
-        print("\n".join(lifecycle.relative(each.resolve()) for each in written))
+        print("\n".join(places.relative(each.resolve()) for each in written))
     return 0
 
 
@@ -82,7 +82,7 @@ def _print_peaks(folders: Sequence[Path], as_json: bool) -> int:
             {
                 "folder": str(folder.resolve()),
                 "cell": record.cell,
-                "allocations": record.allocations,
+                "allocations": record.allocations and record.allocations.to_json(),
             }
             for folder, record in found
         ]
@@ -93,7 +93,7 @@ def _print_peaks(folders: Sequence[Path], as_json: bool) -> int:
     names = grid.varied or ["scenario", "execution", "batch_size"]
     for _, record in found:
         print(f"{grid.label(record, names)}")
-        if record.allocations and record.allocations["groups"]:
+        if record.allocations and record.allocations.groups:
             print(peak.terminal(record.allocations, most))
         else:
             why = record.unavailable.get("tensor_peak_bytes", "allocations were not recorded")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from runner import places, tracking
 from runner.composing import composition
-from runner.composing.composition import Plan
 from runner.errors import BadInput
 from runner.isolation import look
 from runner.isolation.server import Server
-from runner.running import engine, environment, launch, lifecycle
+from runner.plan import PLAN_FILE, Plan
+from runner.running import engine, environment, folders, launch
 from runner.running.engine import Result
 from runner.running.interruption import interruptible
 from runner.running.publishing import Publishing
@@ -23,14 +23,16 @@ from runner.terminal.progress import Progress
 
 def main(words: Sequence[str]) -> int:
     started = time.monotonic()
-    folder = lifecycle.new_folder("sweeps")
+    folder = folders.new_folder("sweeps")
     plan = composition.plan(words, folder)
     if not plan.cells:
         return 0  # Hydra was asked to tell something (--cfg job), and has
     if plan.resume:
-        folder = _resumed(plan)
+        if not plan.is_sweep:
+            raise BadInput("resume: only a sweep can be resumed.", "Add -m, or leave it out.")
+        folder = folders.earlier(plan.resume, "sweeps", PLAN_FILE, "sweep")
     elif not plan.is_sweep:
-        folder = lifecycle.new_folder("runs")
+        folder = folders.new_folder("runs")
     with interruptible():
         if not plan.is_sweep:
             look.require_device(plan.cells[0].experiment)
@@ -40,7 +42,7 @@ def main(words: Sequence[str]) -> int:
 def _measure(plan: Plan, words: Sequence[str], folder: Path, started: float) -> int:
     first = plan.cells[0].experiment
     with engine.open_plan(plan, folder) as runs:
-        log = lifecycle.log_file(folder)
+        log = folders.log_file(folder)
         server, progress = Server(log), Progress()
         tracker = tracking.open_tracking(first.tracking, places.outputs())
         publishing = Publishing(tracker, first.tracking, folder)
@@ -84,19 +86,3 @@ def _show(plan: Plan, result: Result, seconds: float, publishing: Publishing) ->
         print(f"runner: {publishing.problem}", file=sys.stderr)
     if result.interrupted:
         print(f"runner: {result.interrupted}; what was finished is kept.", file=sys.stderr)
-
-
-def _resumed(plan: Plan) -> Path:
-    """The folder of the sweep to go on with."""
-    if not plan.is_sweep:
-        raise BadInput("resume: only a sweep can be resumed.", "Add -m, or leave it out.")
-    assert plan.resume is not None
-    if plan.resume == "latest":
-        known = sorted((places.outputs() / "sweeps").glob(f"*/*/{engine.PLAN_FILE}"))
-        if not known:
-            raise BadInput("resume=latest: there is no sweep yet.", "Leave it out to start one.")
-        return known[-1].parent
-    folder = Path(plan.resume).resolve()
-    if not (folder / engine.PLAN_FILE).exists():
-        raise BadInput(f"resume={plan.resume}: is no sweep's folder.", "Name one, or say latest.")
-    return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 import socket
@@ -17,7 +18,6 @@ from pathlib import Path
 
 from runner import places, tracking
 from runner.errors import BadInput, Interrupted, ServerError
-from runner.running import lifecycle
 from runner.running.interruption import interruptible
 from runner.tracking import Place
 from runner.verbs import Parser
@@ -33,17 +33,27 @@ def main(arguments: Sequence[str]) -> int:
         epilog="Example: python -m runner ui --port 5001",
     )
     parser.add_argument("--port", type=int, default=5000, help="5000 unless said")
-    parser.add_argument("--host", default="127.0.0.1", help="127.0.0.1 (only this machine)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="127.0.0.1, only this machine, unless said"
+    )
     parser.add_argument("store", nargs="*", help="tracking=server, tracking.uri=..., as for a run")
     options = parser.parse_intermixed_args(arguments)
-    choice = tracking.chosen(options.store)
+
+    from runner.composing.store import chosen_store  # OmegaConf takes a while
+
+    choice = chosen_store(options.store)
     place = tracking.place_of(choice, places.outputs())
     os.environ.update(tracking.environment(os.environ))
     if choice.kind == "server":
         _print_links(place)
         return 0
-    _check_free(options.host, options.port)
-    place = replace(place, pages=f"http://{options.host}:{options.port}")
+    if not _check_free(options.host, options.port):
+        print(
+            f"runner: --host {options.host}: whoever reaches this machine can read, change and "
+            "delete every run, as MLflow asks nobody for a password.",
+            file=sys.stderr,
+        )
+    place = replace(place, pages=f"http://{_in_address(options.host)}:{options.port}")
     log = places.outputs() / "ui.log"
     try:
         with interruptible(), _served(place, options.host, options.port, log) as server:
@@ -52,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
             server.wait()
     except Interrupted as stop:
         return stop.exit_code
-    raise ServerError(f"the UI ended by itself (see {lifecycle.relative(log)}).", "Start it again.")
+    raise ServerError(f"the UI ended by itself (see {places.relative(log)}).", "Start it again.")
 
 
 def _print_links(place: Place) -> None:
@@ -81,6 +91,7 @@ def _served(place: Place, host: str, port: int, log: Path) -> Iterator[subproces
     with log.open("wb") as noise:
         server = subprocess.Popen(
             [
+                *(sys.executable, "-m", "runner.lifeline", str(os.getpid())),
                 *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
                 *("--host", host, "--port", str(port)),
                 *("--backend-store-uri", place.uri, "--artifacts-destination", place.artifacts),
@@ -89,11 +100,15 @@ def _served(place: Place, host: str, port: int, log: Path) -> Iterator[subproces
             stdout=noise,
             stderr=noise,
             cwd=places.outputs(),
-            env={**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"},
+            env={
+                **os.environ,
+                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                "PYTHONPATH": tracking.search_path(),
+            },
             start_new_session=True,
         )
     try:
-        _wait_until_it_answers(server, f"http://{host}:{port}/health", log)
+        _wait_until_it_answers(server, f"http://{_in_address(host)}:{port}/health", log)
         yield server
     finally:
         _end(server)
@@ -107,16 +122,14 @@ def _wait_until_it_answers(server: subprocess.Popen[bytes], address: str, log: P
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
-    raise ServerError(
-        f"the UI did not start (see {lifecycle.relative(log)}).", "Try another --port."
-    )
+    raise ServerError(f"the UI did not start (see {places.relative(log)}).", "Try another --port.")
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
-    """Its whole session, politely first."""
-    for number, seconds in ((signal.SIGTERM, 5.0), (signal.SIGKILL, None)):
+    """Its keeper ends all that is below it; its whole session, should that have gone already."""
+    for number, seconds in ((signal.SIGTERM, 10.0), (signal.SIGKILL, None)):
         try:
-            os.killpg(server.pid, number)
+            (os.kill if number == signal.SIGTERM else os.killpg)(server.pid, number)
         except ProcessLookupError:
             return
         try:
@@ -125,12 +138,23 @@ def _end(server: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def _check_free(host: str, port: int) -> None:
+def _check_free(host: str, port: int) -> bool:
+    """Whether only this machine can reach that address, on which nothing listens yet."""
+    if not host.strip():  # as in --host "$UNSET", which a server takes for every address there is
+        raise BadInput("--host: names no address.", "Leave it out: 127.0.0.1 is used then.")
     try:
-        with socket.create_server((host, port)):
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
+        with socket.create_server(address[:2], family=family):
             pass
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError, ValueError) as error:
         raise BadInput(
-            f"--port {port}: can't be used on {host} ({error}).",
-            f"Say --port {port + 1}, or end what uses it.",
+            f"--port {port}: can't be used on {host!r} ({error}).",
+            "Say another --port, or end what uses it; --host is a name or an address of this "
+            "machine.",
         ) from error
+    return all(ipaddress.ip_address(each[4][0]).is_loopback for each in found)
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -20,7 +20,7 @@ from typing import Any
 from runner.config import Device, Experiment, Measure, Tracking
 from runner.isolation.server import Server
 from runner.judging.estimate import median_interval
-from runner.trial.worker import Assignment
+from runner.plan import Assignment
 from tests.benchmarks._steps import MULTIPLY, Multiply, Sleep, Spike
 
 ANYWHERE = Device("auto", 0, None, None, None)

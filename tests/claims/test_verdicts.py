@@ -11,13 +11,20 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from runner import places
-from runner.claims import files, verdicts
+from runner.claims import comparisons, files, readings, verdicts
 from runner.claims import words as claim_words
+from runner.claims.page import claims_page
 from runner.claims.verdicts import Judgement, Verdict
 from runner.errors import BadInput
+from runner.fit import search
+from runner.judging.law import Shape
 from runner.records import Record
+from runner.report.along import Along
+from runner.report.grid import Grid
 from tests import factories
 
 T, F, U = True, False, None
@@ -93,22 +100,45 @@ def test_the_verdict_follows_from_where_cases_hold(
     assert verdicts.verdict_of(cases) is verdict
 
 
-@pytest.mark.parametrize(
-    ("shape", "values"),
-    [
-        ("flat", [70_000, 70_008, 70_004]),
-        ("linear", [10_000 + 40 * 100, 10_000 + 40 * 200, 10_000 + 40 * 400]),
-        ("quadratic", [10_000 + 4 * 100**2, 10_000 + 4 * 200**2, 10_000 + 4 * 400**2]),
-        ("exponential", [1_000.0, 1_000 * 1.02**100, 1_000 * 1.02**300]),
-    ],
-)
-def test_a_known_law_of_growth_is_told_from_the_others(shape: str, values: list[float]) -> None:
-    assert verdicts.shape_of([100, 200, 400], values) == shape
-
-
 def test_linear_growth_is_not_called_exponential() -> None:
     claim = claim_of(case_of({"growth": "tensor_peak_bytes", "shape": "exponential"}))
     assert judged(claim, "tensor_peak_bytes", [100e3, 200e3, 400e3]).verdict is Verdict.REFUTED
+
+
+@given(
+    st.one_of(
+        st.sampled_from(
+            [
+                (1_000_000, 1_030_000, 1_045_000), (1_000, 1_100, 1_240), (7_000, 7_000, 7_000),
+                (1_100_000, 1_200_000, 1_400_000), (10_000, 40_000, 160_000), (1, 2_000, 8 * 10**9),
+                (900_000, 500_000, 100_000), (10_000, 72_000, 527_000), (0, 0, 5_000_000),
+            ]
+        ),
+        st.tuples(*[st.integers(0, 10**10)] * 3),
+        st.tuples(*[st.integers(1_000_000, 1_050_000)] * 3),
+    )
+)  # fmt: skip
+@settings(deadline=None)
+def test_claims_report_and_fit_have_one_law_for_the_same_cells(peaks: tuple[int, ...]) -> None:
+    claim = claim_of(case_of({"growth": "tensor_peak_bytes", "shape": "linear"}))
+    (finding,) = judged(claim, "tensor_peak_bytes", peaks).cases[0].tested[0].findings
+    cells = [
+        dataclasses.replace(record_with(size, tensor_peak_bytes=peak), cell=str(size))
+        for size, peak in zip((100, 200, 400), peaks, strict=True)
+    ]
+    (track,) = Along(Grid(cells), "scenario.size").tracks
+    assert track.law is not None
+    assert finding.why == track.law.words("size")
+    assert finding.holds == (track.law.shape is Shape.LINEAR)
+    model = search.model([search.Probe(size, True, peak)
+                          for size, peak in zip((100, 200, 400), peaks, strict=True)])  # fmt: skip
+    assert model is not None
+    if model.instead is None:
+        assert [model.constant, model.linear, model.square] == pytest.approx(
+            [*map(float, track.law.polynomial), 0.0, 0.0][:3]
+        )
+    else:
+        assert model.instead == track.law
 
 
 SLOPE = {
@@ -203,6 +233,57 @@ def test_claims_that_contradict_each_other_are_shown_as_one_pair() -> None:
     assert [(each.claim.id, other.claim.id) for each, other in pairs] == [("a", "b"), ("a", "d")]
 
 
+PARITY = '''
+"""`parity`: whether a metric is an even number."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from runner.claims.expectation import Finding, OfMetric, Tested
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parity(OfMetric):
+    word: ClassVar[str] = "parity"
+    parity: str
+    even: bool = True
+
+    def test(self, cells):
+        read = self.read(cells.run)
+        findings = (Finding((n,), (each.value % 2 == 0) is self.even, each.value % 2)
+                    for n, each in enumerate(read))
+        return Tested(self, read, (), tuple(findings))
+
+    def rule(self):
+        return f"{self.label} is {'even' if self.even else 'odd'}"
+'''
+
+
+def test_a_sixth_comparison_is_one_file_that_nothing_else_knows_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert set(comparisons.known()) == {"growth", "slope", "ratio", "value", "outcome"}
+    (tmp_path / "parity.py").write_text(PARITY)
+    monkeypatch.setattr(comparisons, "__path__", [*comparisons.__path__, str(tmp_path)])
+    with pytest.raises(BadInput, match="did you mean 'parity'"):
+        claim_of(case_of({"partiy": "graph_nodes"}))
+    with pytest.raises(BadInput, match="did you mean 'graph_nodes'"):
+        claim_of(case_of({"parity": "graph_noses"}))
+
+    claim = claim_of(case_of({"parity": "graph_nodes"}))
+    assert claim.cases[0].kinds == {"memory"}
+    found = judged(claim, "graph_nodes", [50, 60, 71])
+    assert found.verdict is Verdict.DEPENDS
+    said = "holds at size 100, 200, fails at size 400: graph nodes 50, 60, 71"
+    assert said in claim_words.decisive(found)
+    (told,) = claim_words.to_json(found, lambda _: Path("0"))["evidence"]["cases"]
+    assert told["expectations"][0]["rule"] == "graph nodes is even"
+    assert told["expectations"][0]["measured"] == [0, 0, 1]
+    page = claims_page({"a test": [found]}, "", {"test": "test"}, whole=True)
+    assert "Expected: graph nodes is even." in page
+    assert "run, 400: 71" in page
+
+
 # Mistakes in a user's own claim.
 
 
@@ -220,6 +301,7 @@ def test_claims_that_contradict_each_other_are_shown_as_one_pair() -> None:
         (case_of({"ratio": "tensor_peak_bytes", "at_most": 1, "because": "?"}), "a ratio to what"),
         (case_of({"outcome": "failed"}, sizes={"scenario.size": [1, 2]}), "not 3 growing sizes"),
         (case_of({"outcome": "failed"}, whne="never"), "did you mean 'when'"),
+        (case_of({"growth": "graph_nodes", "shape": "flat"}, sizes=None), "needs sizes"),
     ],
 )
 def test_a_mistake_is_named_by_file_field_and_the_right_word(
@@ -233,7 +315,7 @@ def test_a_mistake_is_named_by_file_field_and_the_right_word(
 
 def test_an_unknown_field_in_a_unit_is_answered_with_the_nearest() -> None:
     with pytest.raises(BadInput, match="did you mean 'batch_size'"):
-        verdicts.unit_of("4 * batch_sise", factories.completed().spec)
+        readings.unit_of("4 * batch_sise", factories.completed().spec)
 
 
 # The files.
@@ -255,7 +337,9 @@ def test_every_claim_of_the_documents_has_a_file() -> None:
 def test_a_claims_file_is_whole(path: Path) -> None:
     claim = files.parse(path.stem, _content(path), path.name)
     header = path.read_text().splitlines()[0].removeprefix("# ").rstrip(".")
-    assert header.lower() == claim.claim.lower()
+    first = claim.claim.split()[0]
+    is_code = re.search(r"[_.()]", first)
+    assert header == claim.claim if is_code else header.lower() == claim.claim.lower()
     assert {"supported", "refuted"} <= set(claim.advice)
     assert all(each in IDS for each in claim.contradicts)
     for other in claim.contradicts:

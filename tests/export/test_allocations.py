@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+from runner.allocations import Allocations
 from runner.export.allocations import Branch, chrome_trace, folded, tree
 
 
@@ -15,20 +16,25 @@ def group(op: str, shape: list[int] | None, **scopes: int) -> dict[str, Any]:
         for scope, size in scopes.items()
     ]
     size = sum(scopes.values())
-    return {"op": op, "shape": shape, "dtype": "float32", "bytes": size, "scopes": parts}
+    known = {"op": op, "shape": shape, "dtype": "float32", "count": 2 * len(parts), "share": 0}
+    return {**known, "bytes": size, "scopes": parts}
 
 
-ALLOCATIONS = {
-    "total_bytes": 177,
-    "groups": [
-        group("MatMul", [2, 3], model__a=100, model__b=40),
-        group("Tanh", [4], model__a=30),
-        {**group("XLA", None), "scopes": [{"scope": "", "count": 1, "bytes": 7}]},
-    ],
-    "marks": [["build", 0, 0.0, 1.0], ["steps", 0, 2.0, 4.0], ["release", 0, 5.0, 6.0]],
-    "curve": {"seconds": [0.5, 2.5, 5.5], "bytes": [50, 177, 0]},
-    "peak_curve": {"seconds": [2.0, 2.25, 2.5, 2.75, 4.0], "bytes": [50, 60, 177, 55, 55]},
-}
+ALLOCATIONS = Allocations.from_json(
+    {
+        "total_bytes": 177,
+        "phase": "steps",
+        "step": 0,
+        "groups": [
+            group("MatMul", [2, 3], model__a=100, model__b=40),
+            group("Tanh", [4], model__a=30),
+            {**group("XLA", None), "scopes": [{"scope": "", "count": 1, "bytes": 7}]},
+        ],
+        "marks": [["build", 0, 0.0, 1.0], ["steps", 0, 2.0, 4.0], ["release", 0, 5.0, 6.0]],
+        "curve": {"seconds": [0.5, 2.5, 5.5], "bytes": [50, 177, 0]},
+        "peak_curve": {"seconds": [2.0, 2.25, 2.5, 2.75, 4.0], "bytes": [50, 60, 177, 55, 55]},
+    }
+)
 
 
 def outline(branch: Branch, depth: int = 0) -> list[str]:
@@ -90,8 +96,7 @@ def test_each_event_of_the_chrome_trace_has_what_the_format_asks_of_its_kind() -
 
 
 def test_without_allocations_there_is_an_empty_tree_and_an_empty_trace() -> None:
-    nothing = {"seconds": [], "bytes": []}
-    empty = {"total_bytes": 0, "groups": [], "marks": [], "curve": nothing, "peak_curve": nothing}
+    empty = Allocations(total_bytes=0, phase=None, step=None, groups=())
 
     assert outline(tree(empty)) == ["all 0 0"]
     assert folded(empty) == ""

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import runner
 from runner import records
+from runner.allocations import Allocations
 from runner.errors import BadInput
 from runner.export import frames
 from runner.metrics import METRICS
@@ -182,7 +183,7 @@ def test_no_text_in_a_record_misleads_the_shortcut(reason: str, key: str, value:
         record = dataclasses.replace(
             failed(reason=text),
             environment={key: {"trials": [value], "environment": {}}, "\n": text},
-            allocations={"environment": {"x": text}, "trials": [], "total_bytes": 0, "groups": []},
+            allocations=Allocations(0, text, None, (), allocators={"environment": 0, text: 1}),
         )
         with tempfile.TemporaryDirectory() as name:
             records.write(record, Path(name))

@@ -25,12 +25,12 @@ def test_a_taped_loop_runs_out_at_the_iteration_that_arithmetic_predicts(
     )
     assert (record.outcome.status, record.outcome.phase) == ("out_of_memory", "first_call")
     assert record.allocations is not None
-    kept = {group["op"]: group["count"] for group in record.allocations["groups"]}
+    kept = {group.op: group.count for group in record.allocations.groups}
     predicted = CAP // STATE - 2
     assert abs(kept["MatMul"] - predicted) <= 2
     asked = record.trials[0].facts["out_of_memory"]
     assert (asked["op"], asked["bytes"], asked["device"]) == ("MatMul", STATE, "CPU:0")
-    assert asked["live_bytes"] == record.allocations["total_bytes"] <= CAP
+    assert asked["live_bytes"] == record.allocations.total_bytes <= CAP
 
 
 def test_the_untaped_loop_completes_under_the_same_cap_and_says_which_allocator_was_timed(

@@ -312,6 +312,13 @@ def test_peaks_that_stay_below_the_cap_where_memory_varies_are_no_parabola() -> 
     assert model is not None
     assert model.square == 0
     assert model.linear == pytest.approx(2e6, rel=0.1)
+    assert model.instead is not None
+    assert model.instead.words("batch").startswith("no single power")
+
+
+def test_peaks_that_the_law_calls_flat_are_one_number() -> None:
+    model = search.model([Probe(v, True, 4_000_000 + v) for v in (100, 150, 2000)])
+    assert model == search.Model(4_002_000.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("values", [[], [7]])

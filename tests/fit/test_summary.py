@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.composing import composition
-from runner.fit import summary
+from runner.fit import search, summary
 from runner.fit.probes import Limit, Strategy, spelled
 from runner.fit.search import Found, Model, Probe
 from tests.factories import completed
@@ -99,6 +99,14 @@ def test_the_table_has_a_row_a_strategy_with_what_ended_its_search(tmp_path: Pat
     assert lines[4].split()[:2] == ["recompute=true", "-"]
     assert lines[4].endswith("stopped: batch_size=64 failed in build")
     assert lines[6] == "recompute=false: 12.4 MB + 830 kB per example"
+
+
+def test_a_line_through_what_is_none_is_called_rough_in_the_words_of_the_law() -> None:
+    peaks = {1: 10**6, 10: 10**6, 100: 10**9}
+    model = search.model([Probe(value, True, peak) for value, peak in peaks.items()])
+    assert model is not None
+    said = spelled(model, "batch_size")
+    assert said.endswith(" per example, roughly (no single power: batch^0 to batch^3)")
 
 
 @pytest.mark.parametrize(

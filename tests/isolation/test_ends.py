@@ -149,7 +149,7 @@ def test_the_parent_has_no_tensorflow() -> None:
     import sys
 
     code = (
-        "import runner.verbs.run, runner.sweep, sys;"
+        "import runner.verbs.run, runner.running.engine, sys;"
         "sys.exit(any(name in sys.modules for name in ('tensorflow', 'mlflow', 'pandas')))"
     )
     assert subprocess.run([sys.executable, "-c", code], env=os.environ).returncode == 0

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from runner.allocations import Allocations, Checks
 from runner.records import Record
 from tests.factories import completed, kept, sweep_of_nine
 
@@ -61,7 +63,7 @@ def allocations(*groups: Any) -> dict[str, Any]:
             "bytes": [held, total, held, total, held, 0],
         },
         "peak_curve": {"seconds": [0.4, 0.5, 0.55, 0.6], "bytes": [held, total, held, held]},
-        "checks": {"events": 12, "unmatched_frees": 0, "reused_addresses": 0, "disagreements": 0},
+        "checks": {each.name: 12 if each.name == "events" else 0 for each in fields(Checks)},
     }
 
 
@@ -79,7 +81,7 @@ def known_run(**like: Any) -> Record:
     """A run that kept 100 states at its peak, and its weight."""
     record = completed(scenario="python_loop", batch_size=128, **like)
     metrics = {**record.metrics, "tensor_peak_bytes": PEAK_BYTES}
-    return dataclasses.replace(record, metrics=metrics, allocations=PEAK)
+    return dataclasses.replace(record, metrics=metrics, allocations=Allocations.from_json(PEAK))
 
 
 @pytest.fixture

@@ -28,6 +28,15 @@ def test_ticks_are_round_and_say_their_unit_once() -> None:
     assert words(Linear(0, 0.0123, readable_seconds).ticks()) == ["0", "5 ms", "10 ms"]
 
 
+@pytest.mark.parametrize(
+    ("highest", "expected"), [(0, ["0"]), (1, ["0", "1 B"]), (3, ["0", "1 B", "2 B", "3 B"])]
+)
+def test_no_two_ticks_say_the_same(highest: float, expected: list[str]) -> None:
+    ticks = from_zero([0, highest], readable_bytes).ticks()
+    assert [text for _, text in ticks] == expected
+    assert ticks[0][0] == 0
+
+
 def test_a_logarithmic_scale_has_at_most_seven_ticks() -> None:
     assert words(Log(90e3, 1.2e6, readable_bytes).ticks()) == ["100 kB", "200 kB", "500 kB", "1 MB"]
     assert words(Log(1e-6, 10, readable_seconds).ticks()) == ["1 us", "100 us", "10 ms", "1 s"]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import report
+from runner.allocations import Allocations
 from runner.records import Outcome, Record, Status
 from runner.report.markup import page, tag
 from tests.factories import completed, failed, kept
@@ -36,7 +37,9 @@ def hostile(id: str = "one", **like: object) -> Record:
     parameters = {"target": HOSTILE, HOSTILE: 1}
     values = {
         "spec": {**record.spec, "scenario": HOSTILE, "parameters": parameters},
-        "allocations": {**PEAK, "groups": [group], "leaks": [leak], "phase": HOSTILE, "step": None},
+        "allocations": Allocations.from_json(
+            {**PEAK, "groups": [group], "leaks": [leak], "phase": HOSTILE, "step": None}
+        ),
         "unavailable": {"host_growth_bytes_per_step": HOSTILE},
         "environment": {HOSTILE: HOSTILE, "flags": {"TF_X": HOSTILE}},
         **like,

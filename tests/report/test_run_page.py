@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from runner import report
+from runner.allocations import Allocations, Curve
 from runner.metrics import METRICS
 from runner.records import Record
 from runner.report.run_page import thinned
@@ -57,7 +58,8 @@ def test_a_long_list_ends_in_one_row_for_the_rest_and_still_sums_to_the_peak(
     size = PEAK_BYTES // 60
     groups = [{**PEAK["groups"][0], "op": f"Op{number}", "bytes": size} for number in range(60)]
     record = dataclasses.replace(
-        known_run(), allocations={**PEAK, "total_bytes": 60 * size, "groups": groups}
+        known_run(),
+        allocations=Allocations.from_json({**PEAK, "total_bytes": 60 * size, "groups": groups}),
     )
     rows = page_of(record, tmp_path / "run").section("What the peak is made of").table()
     assert rows[-2][0] == "35 smaller groups"
@@ -112,7 +114,7 @@ def test_what_does_not_leak_says_so_and_what_leaks_is_listed(page: Element, tmp_
         **{"count": 4, "bytes": 124_432, "count_per_step": 1.0, "bytes_per_step": 31_108.0},
     }
     leaking = dataclasses.replace(
-        known_run(), allocations={**PEAK, "leaks": [leak], "leak_steps": 4}
+        known_run(), allocations=Allocations.from_json({**PEAK, "leaks": [leak], "leak_steps": 4})
     )
     rows = page_of(leaking, tmp_path / "leaking").section("What leaks").table()
     assert rows[1] == ["Square", "–", "7777", "float32", "1", "31.1 kB/step"]
@@ -146,9 +148,8 @@ def test_a_failed_run_begins_with_how_it_ended_and_its_reason(tmp_path: Path) ->
 def test_a_record_with_nothing_but_the_contract_s_fields_has_a_page(tmp_path: Path) -> None:
     record = completed()
     assert record.allocations is not None
-    assert set(record.allocations["groups"][0]) == {
-        *("op", "shape", "dtype", "count", "bytes", "share"),
-    }
+    assert record.allocations.split is None
+    assert record.allocations.curve == Curve()
     page = page_of(record, tmp_path / "run")
     assert page.section("What the peak is made of").table()[-1][4] == "78.4 kB"
     with pytest.raises(LookupError):
@@ -164,7 +165,7 @@ def test_a_trial_of_100_000_events_makes_a_page_of_less_than_a_megabyte(tmp_path
         seconds, kept_levels = simplify(times, levels, 2_000)
         curves[name] = {"seconds": (seconds / 1e9).tolist(), "bytes": kept_levels.tolist()}
     peak = {**PEAK, **curves, "total_bytes": int(levels.max())}
-    record = dataclasses.replace(known_run(), allocations=peak)
+    record = dataclasses.replace(known_run(), allocations=Allocations.from_json(peak))
     path = report.write(kept(record, tmp_path / "run"))
     assert path.stat().st_size < 1_000_000
     assert f"{levels.max():,} bytes at" in path.read_text()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from runner import records, report
+from runner.allocations import Allocations
 from runner.judging import comparison, selection
 from runner.records import Record, Status
 from tests.factories import completed, failed, kept, sweep_of_nine
@@ -239,5 +240,7 @@ def test_an_earlier_page_is_replaced_whole(sweep_folder: Path) -> None:
 
 def test_the_peak_of_cells_is_the_record_s_whatever_the_curves_were(tmp_path: Path) -> None:
     without = {key: value for key, value in PEAK.items() if "curve" not in key}
-    cells = with_cells([dataclasses.replace(known_run(), allocations=without)])
+    cells = with_cells(
+        [dataclasses.replace(known_run(), allocations=Allocations.from_json(without))]
+    )
     assert "5.16 MB" in page_of(cells, tmp_path / "sweep").section("Peak memory by cell").text

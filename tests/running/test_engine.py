@@ -22,13 +22,12 @@ import pytest
 import runner
 from runner import records
 from runner.composing import composition
-from runner.composing.composition import Plan
 from runner.errors import Interrupted
 from runner.isolation.server import Server
+from runner.plan import PLAN_FILE, Assignment, Plan
 from runner.records import Outcome, Status, Trial
 from runner.running import engine, environment, lifecycle
 from runner.running.engine import Result
-from runner.trial.worker import Assignment
 from tests.conftest import Cli
 from tests.factories import memory_trial, timing_trial
 from tests.resuming import (
@@ -457,6 +456,6 @@ def test_two_sweeps_make_one_frame_in_a_notebook(unbroken: Unbroken) -> None:
 
 
 def test_the_plan_says_what_the_sweep_was_started_with(unbroken: Unbroken) -> None:
-    plan = json.loads((unbroken.folder / engine.PLAN_FILE).read_text())
+    plan = json.loads((unbroken.folder / PLAN_FILE).read_text())
     assert plan["swept"] == ["scenario.iterations", "batch_size"]
     assert plan["cells"] == list(table(unbroken.folder).cell)

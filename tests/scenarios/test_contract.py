@@ -24,7 +24,7 @@ from runner.errors import BadInput, RunnerError
 from runner.export.allocations import chrome_trace
 from runner.records import Record, Status
 from runner.running import environment, lifecycle
-from runner.scenario import Scenario
+from runner.scenario import Scenario, Varies, varies
 from tests.scenarios.conftest import Measure
 
 YAML = {path.stem: path for path in sorted((places.conf() / "scenario").glob("*.yaml"))}
@@ -126,6 +126,22 @@ CELLS = [(name, execution) for name in YAML for execution in executions(name)]
 WORKING = [(name, execution) for name, execution in CELLS if name not in MEANT_TO_FAIL]
 REFUSED = [(name, each) for name in YAML for each in EXECUTIONS if each not in executions(name)]
 
+VARIANTS = [
+    ("python_loop", "eager", "scenario.gradient=tape"),
+    ("python_loop", "graph", "scenario.gradient=tape"),
+    ("python_loop", "xla", "scenario.gradient=tape"),
+    ("while_loop", "eager", "scenario.gradient=tape"),
+    ("while_loop", "graph", "scenario.gradient=tape"),
+    ("while_loop", "graph", "scenario.gradient=tape scenario.parallel_iterations=1"),
+    ("conditional", "graph", "scenario.heavy=true"),
+    ("dense_batch", "eager", "scenario.gradient=tape"),
+    ("dense_batch", "graph", "scenario.gradient=tape"),
+    ("gradient_method", "eager", "scenario.method=recompute"),
+    ("gradient_method", "graph", "scenario.method=recompute"),
+    ("optimizer_slots", "graph", "scenario.optimizer=adam"),
+]
+"""Where others than the default parameters decide whether an execution varies."""
+
 scenarios = pytest.mark.parametrize("name", YAML)
 
 
@@ -142,6 +158,31 @@ def words(name: str, execution: str) -> list[str]:
     needed = NEEDED.get(name, ())
     run = (f"scenario={name}", f"execution={execution}", "batch_size=5", "measure.memory_steps=3")
     return [*run, *needed, *small]
+
+
+def declared(name: str, execution: str) -> Varies | None:
+    return varies(composed(name).scenario, execution)
+
+
+def assert_same_peak(one: Record, other: Record, spread: Varies | None) -> None:
+    assert_same(one, other, "tensor_peak_bytes", spread.peak if spread else 0.0)
+
+
+def assert_same_allocations(one: Record, other: Record, spread: Varies | None) -> None:
+    for metric in ("allocated_bytes_per_step", "allocations_per_step"):
+        assert_same(one, other, metric, spread.allocated if spread else 0.0)
+
+
+def assert_same(one: Record, other: Record, metric: str, share: float) -> None:
+    """To the byte, or to within a share of the larger one."""
+    low, high = sorted(numbers(one, other, metric))
+    assert high - low <= share * high, f"{metric}: {low:,.0f} and {high:,.0f}"
+
+
+def numbers(one: Record, other: Record, metric: str) -> list[float]:
+    found = [record.metrics[metric] for record in (one, other)]
+    assert None not in found
+    return [float(each) for each in found if each is not None]
 
 
 def docstring(name: str) -> str:
@@ -182,6 +223,15 @@ class TestTheFiles:
     @scenarios
     def test_the_docstring_says_which_pattern_and_asks_a_question(self, name: str) -> None:
         assert "?" in docstring(name)
+
+    @scenarios
+    def test_what_it_declares_to_vary_are_executions_of_its_own(self, name: str) -> None:
+        scenario = composed(name).scenario
+        for execution, spread in getattr(scenario, "varies", {}).items():
+            assert execution in scenario.executions
+            assert spread.when(scenario) in (True, False)
+            assert 0 < spread.peak < 1
+            assert 0 <= spread.allocated < 1
 
     @scenarios
     def test_it_is_a_frozen_dataclass_that_imports_no_tensorflow_by_itself(self, name: str) -> None:
@@ -250,12 +300,10 @@ class TestARun:
     ) -> None:
         for record in two_runs(measure, name, execution):
             assert record.allocations is not None
-            groups = record.allocations["groups"]
-            sizes = [group["bytes"] for group in groups]
-            assert sum(sizes) == record.allocations["total_bytes"]
+            sizes = [group.bytes for group in record.allocations.groups]
+            assert sum(sizes) == record.allocations.total_bytes
             assert sum(sizes) == record.metrics["tensor_peak_bytes"]
             assert sizes == sorted(sizes, reverse=True)
-            assert all({"op", "shape", "dtype", "count", "share"} <= set(each) for each in groups)
 
     @in_cells(WORKING)
     def test_has_its_peak_as_the_maximum_of_its_curves(
@@ -263,9 +311,8 @@ class TestARun:
     ) -> None:
         for record in two_runs(measure, name, execution):
             assert record.allocations is not None
-            for curve in ("curve", "peak_curve"):
-                levels = record.allocations[curve]["bytes"]
-                assert max(levels, default=0) == record.metrics["tensor_peak_bytes"]
+            for curve in (record.allocations.curve, record.allocations.peak_curve):
+                assert max(curve.bytes, default=0) == record.metrics["tensor_peak_bytes"]
             counter = [
                 (event["ts"], event["args"]["bytes"])
                 for event in chrome_trace(record.allocations)["traceEvents"]
@@ -277,26 +324,29 @@ class TestARun:
             )
 
     @in_cells(WORKING)
-    def test_asks_for_the_same_as_another_one_to_the_byte(
+    def test_asks_for_the_same_as_another_one_unless_it_is_declared_to_vary(
         self, name: str, execution: str, measure: Measure
     ) -> None:
         one, other = two_runs(measure, name, execution)
-        varies = execution == "graph" and re.search(r"concurren[^.]*allocates", docstring(name))
-        for metric in ("allocated_bytes_per_step", "allocations_per_step"):
-            value = one.metrics[metric]
-            assert value is not None
-            expected = pytest.approx(value, rel=0.25) if varies else value
-            assert other.metrics[metric] == expected, metric
+        assert_same_allocations(one, other, declared(name, execution))
         assert one.cell == other.cell
 
     @in_cells(WORKING)
-    def test_has_the_same_peak_unless_its_docstring_names_concurrency(
+    def test_has_the_same_peak_as_another_one_unless_it_is_declared_to_vary(
         self, name: str, execution: str, measure: Measure
     ) -> None:
-        if "concurren" in docstring(name):
-            pytest.skip("its docstring names TensorFlow's concurrency")
-        one, other = two_runs(measure, name, execution)
-        assert one.metrics["tensor_peak_bytes"] == other.metrics["tensor_peak_bytes"]
+        assert_same_peak(*two_runs(measure, name, execution), declared(name, execution))
+
+    @pytest.mark.parametrize(("name", "execution", "also"), VARIANTS)
+    def test_of_other_parameters_repeats_unless_they_are_declared_to_vary(
+        self, name: str, execution: str, also: str, measure: Measure
+    ) -> None:
+        said = [*words(name, execution), *also.split()]
+        one, other = measure(*said), measure(*said)
+        experiment = composition.plan(said, Path("/nonexistent")).cells[0].experiment
+        spread = varies(experiment.scenario, execution)
+        assert_same_allocations(one, other, spread)
+        assert_same_peak(one, other, spread)
 
     @in_cells([cell for cell in CELLS if cell[0] in MEANT_TO_FAIL])
     def test_that_is_meant_to_fail_says_what_tensorflow_said(

@@ -147,10 +147,10 @@ class TestThePeak:
 
         assert record.allocations is not None
         scopes = [
-            scope["scope"]
-            for group in record.allocations["groups"]
-            for scope in group["scopes"]
-            if "attention" in scope["scope"]
+            scope.scope
+            for group in record.allocations.groups
+            for scope in group.scopes
+            if "attention" in scope.scope
         ]
         assert scopes
         assert all(scope.startswith("transformer") and "block_" in scope for scope in scopes)
@@ -170,7 +170,7 @@ class TestThePeak:
         saved = plain.metrics["tensor_peak_bytes"] - again.metrics["tensor_peak_bytes"]
         assert saved > 12 * state
         assert plain.allocations is not None
-        assert plain.allocations["split"]["gradient_bytes"] > 2 * 16 * state
+        assert plain.allocations.split.gradient_bytes > 2 * 16 * state
 
 
 def activations_of_blocks(record: Record) -> list[int]:
@@ -178,10 +178,10 @@ def activations_of_blocks(record: Record) -> list[int]:
     assert record.allocations is not None
     return [
         sum(
-            scope["bytes"]
-            for group in record.allocations["groups"]
-            for scope in group["scopes"]
-            if f"/{block}" in scope["scope"] and not scope["scope"].endswith("(gradient)")
+            scope.bytes
+            for group in record.allocations.groups
+            for scope in group.scopes
+            if f"/{block}" in scope.scope and not scope.scope.endswith("(gradient)")
         )
         for block in ("block_0", "block_1")
     ]

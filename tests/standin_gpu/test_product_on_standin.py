@@ -52,8 +52,8 @@ def test_a_run_is_placed_on_the_card_and_its_figures_are_the_card_s(
     assert record.metrics["tensor_peak_bytes"] == WEIGHT + 3 * STATE + 2 * SCALAR
     assert record.metrics["allocations_per_step"] == 20, "a MatMul an iteration"
     assert record.allocations is not None
-    assert record.allocations["allocator"] == "(GPU|PluggableDevice)_0_bfc"
-    ours = [name for name in record.allocations["allocators"] if name.startswith("PluggableDevice")]
+    assert record.allocations.allocator == "(GPU|PluggableDevice)_0_bfc"
+    ours = [name for name in record.allocations.allocators if name.startswith("PluggableDevice")]
     assert ours == ["PluggableDevice_0_bfc"]
     assert {trial.facts["device"] for trial in record.trials} == {"GPU:0"}
     assert record.environment["devices"] == ["CPU:0", "GPU:0"]
@@ -87,7 +87,7 @@ def test_a_cap_on_the_card_is_hard_and_says_who_asked_for_how_much_and_what_was_
     assert trial.facts["out_of_memory"]["bytes"] == 4_000_000
     assert trial.facts["out_of_memory"]["live_bytes"] == 16 * 4_000_000 + 2 * SCALAR
     assert record.allocations is not None
-    live = {group["op"]: group["count"] for group in record.allocations["groups"]}
+    live = {group.op: group.count for group in record.allocations.groups}
     assert (live["MatMul"], live["Fill"]) == (14, 2)
     assert record.environment["comparable"]["device"] == "GPU:0, STANDIN"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.composing import composition
-from runner.composing.composition import Plan
+from runner.plan import Plan
 from runner.records import Outcome, Status, Trial
 from runner.running import engine, lifecycle
 from runner.running.lifecycle import Run

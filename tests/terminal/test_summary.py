@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.composing.composition import Plan
 from runner.errors import Interrupted
 from runner.metrics import readable
+from runner.plan import Plan
 from runner.records import Record
 from runner.running.engine import Result
 from runner.terminal import summary

@@ -142,8 +142,16 @@ def test_a_reason_can_neither_leave_its_place_in_the_note_nor_fill_it() -> None:
     content = describe(failed(reason=reason), HERE)
     text = content.tags["mlflow.note.content"]
     assert len(content.tags["reason"]) == LONGEST_TAG
-    assert text.count("~~~~~~") == 2
+    assert text.count("~~~~~~~") == 2, "a fence longer than any in the reason"
     assert "python -m runner scenario=while_loop" in text
+
+
+def test_words_of_others_are_text_in_the_note_and_no_markdown() -> None:
+    nasty = "![x](http://e.vil/p.png)\n\n# [click](http://e.vil) <b> \x1b[2J"
+    record = dataclasses.replace(failed(), unavailable={"host_peak_bytes": nasty})
+    text = describe(record, HERE).tags["mlflow.note.content"]
+    assert r"\!\[x\]\(http://e.vil/p.png\) \# \[click\]\(http://e.vil\) \<b\>" in text
+    assert "\x1b" not in text
 
 
 def test_the_note_begins_with_what_came_out_and_how_to_do_it_again() -> None:

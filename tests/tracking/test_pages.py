@@ -202,6 +202,32 @@ def test_ui_on_a_port_in_use_is_bad_input(cli: Cli, outputs: Path) -> None:
     assert not outputs.exists()
 
 
+def _children_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def test_ui_on_every_address_says_what_that_means_and_its_kill_ends_mlflow(
+    outputs: Path, free_port: int, mlflow_imported: None
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runner", "ui", "--host", "0.0.0.0", "--port", str(free_port)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "RUNNER_OUTPUTS": str(outputs)},
+    )
+    assert process.stdout is not None
+    while "Ctrl-C" not in (line := process.stdout.readline()):
+        assert line, "it ended"
+    family = _children_of(process)
+    assert len(family) >= 2, "its keeper, and MLflow"
+    process.kill()
+    _, errors = process.communicate(timeout=30)
+    assert "whoever reaches this machine" in errors
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """An MLflow server that knows nothing of us."""

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from runner import report, tracking
+from runner.allocations import Curve
 from runner.errors import StoreError
 from runner.tracking import Place
 from tests.conftest import Cli
@@ -97,7 +98,7 @@ def test_a_record_that_can_t_be_drawn_is_in_the_store_and_the_log_says_why(
 ) -> None:
     record = known_run()
     assert record.allocations is not None
-    spoilt = {**record.allocations, "curve": {"seconds": [0.1, 0.2], "bytes": [1]}}
+    spoilt = dataclasses.replace(record.allocations, curve=Curve((0.1, 0.2), (1,)))
     record = dataclasses.replace(record, allocations=spoilt)
     store_at(place).publish(kept(record, outputs / "runs" / "1"))
     (run,) = runs()
@@ -219,6 +220,34 @@ def test_a_run_cut_short_whose_record_is_unreadable_now_is_no_obstacle(
     experiment = client.get_experiment_by_name("runner").experiment_id
     client.create_run(experiment, tags={"record": completed().id, "folder": str(folder)})
     store_at(place)
+
+
+def test_what_somebody_else_planted_in_the_store_takes_no_file_of_ours(
+    place: Place, outputs: Path, tmp_path: Path, runs: Runs
+) -> None:
+    from mlflow import MlflowClient
+
+    record = completed()
+    elsewhere = kept(record, tmp_path / "private")
+    (elsewhere / "secret.log").write_text("hush")
+    another = kept(record, outputs / "runs" / "1")
+    link = outputs / "runs" / "2"
+    link.symlink_to(elsewhere)
+    store_at(place)
+    client = MlflowClient(tracking_uri=place.uri)
+    experiment = client.get_experiment_by_name("runner").experiment_id
+    for tags in (
+        {"record": record.id, "folder": str(elsewhere)},
+        {"record": record.id, "folder": str(outputs / "runs" / ".." / ".." / "private")},
+        {"record": record.id, "folder": str(link)},
+        {"record": "of another run", "folder": str(another)},
+        {"record": record.id, "folder": "\0"},
+        {"record": record.id},
+    ):
+        client.create_run(experiment, tags=tags)
+    store_at(place)
+    assert all(run.info.status == "RUNNING" for run in runs())
+    assert not any(Path(run.info.artifact_uri).exists() for run in runs())
 
 
 def tracking_digest(folder: Path) -> str:
@@ -431,5 +460,7 @@ def test_publish_refuses_what_it_can_t_do_and_writes_nothing(
 
 
 def test_the_local_store_is_the_usual_one() -> None:
-    assert tracking.chosen([]) == LOCAL
-    assert tracking.chosen(["tracking.experiment=mine"]).experiment == "mine"
+    from runner.composing.store import chosen_store
+
+    assert chosen_store([]) == LOCAL
+    assert chosen_store(["tracking.experiment=mine"]).experiment == "mine"

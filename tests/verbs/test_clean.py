@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from runner.running import lifecycle
+from runner import places
+from runner.running import folders
 from tests.conftest import Cli
 from tests.factories import completed, kept, sweep_of_nine
 
@@ -51,7 +52,7 @@ def test_without_yes_it_says_what_would_go_and_deletes_nothing(
     done = cli("clean", "--older-than", "30")
     assert done.returncode == 0, done.stderr
     *lines, last = done.stdout.splitlines()
-    old = {lifecycle.relative(four["old run"]), lifecycle.relative(four["old sweep"])}
+    old = {places.relative(four["old run"]), places.relative(four["old sweep"])}
     assert {line.split()[0] for line in lines} == old
     assert "Nothing is deleted yet" in last
     told = json.loads(cli("clean", "--older-than", "30", "--json").stdout)
@@ -135,7 +136,7 @@ def test_nothing_but_what_a_command_made_in_the_outputs_is_ever_deleted(
 
 @pytest.mark.parametrize("part", ["", "4"], ids=["a sweep here", "a job of a cluster"])
 def test_what_is_running_is_left(part: str, four: dict[str, Path], cli: Cli) -> None:
-    with lifecycle.held(four["old sweep"] / part):
+    with folders.held(four["old sweep"] / part):
         done = cli("clean", "--older-than", "30", "--yes")
     assert done.returncode == 1
     assert "left: it is still running" in done.stdout

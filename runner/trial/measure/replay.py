@@ -23,7 +23,6 @@ What may be relied on:
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import re
 from collections import Counter
@@ -34,7 +33,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from runner.allocations import (
+    GRADIENT,
+    Allocations,
+    Checks,
+    Curve,
+    Group,
+    Leak,
+    Scope,
+    Span,
+    Split,
+)
 from runner.records import Phase
+from runner.trial.measure.lines import Frames, LivesFound, Made, lines, lives
+from runner.trial.measure.origins import NOTHING_KNOWN, NoWitness, Origin, Witness
 from runner.trial.measure.xplane import (
     CONSTANT,
     EAGER_OP,
@@ -49,9 +61,6 @@ from runner.trial.measure.xplane import (
 MOST_POINTS = 2_000
 """Of a curve that is kept; what is dropped can't be seen."""
 
-GRADIENT = "(gradient)"
-"""The last part of a scope: ops of the backward pass of what comes before."""
-
 XLA = "XLA"
 """The op of what XLA allocates for a whole compiled function: its scope is the function's name."""
 
@@ -59,65 +68,6 @@ FUNCTION = "function"
 """The op of what is allocated while a function is made ready, as constants are folded."""
 
 _NEVER = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True)
-class Split:
-    """Bytes at the peak by when they came and go; the four sum to all.
-
-    "The step" is the one that the peak is in, or the phase if it isn't in a step.
-    """
-
-    held_bytes: int
-    """There before the step: weights, inputs, state."""
-    kept_bytes: int
-    """Made in the step and still there when it ends: its leak, or the next step's input."""
-    gradient_bytes: int | None
-    """Made in the step before its backward pass begins, freed after that: kept for the gradient.
-    `None` where TensorFlow names no op of a backward pass: in eager mode, under XLA."""
-    passing_bytes: int
-    """Made and freed in the step, the above left out."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Allocations of one op, shape and dtype that were live at the peak."""
-
-    op: str
-    shape: tuple[int, ...] | None
-    dtype: str
-    count: int
-    bytes: int
-    share: float
-    split: Split
-    scopes: tuple[Scope, ...]
-    """Where they came from, largest first; they sum to the group."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """The layer or name scope of an op, `/` between its parts: `""` where TensorFlow does not
-    tell, as in eager mode. Ends in `GRADIENT` for the ops of its backward pass."""
-
-    scope: str
-    count: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Leak:
-    """Allocations of a step that are still live when the next step ends, in a trial whose live
-    bytes grow from step to step. (Where they don't, what lasts took the place of something else,
-    as a variable's new value does.)"""
-
-    op: str
-    scope: str
-    shape: tuple[int, ...] | None
-    dtype: str
-    count: int
-    bytes: int
-    count_per_step: float
-    bytes_per_step: float
 
 
 @dataclass(frozen=True)
@@ -140,59 +90,16 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Live bytes over time: a step function, exact at each point that is kept."""
+class Traced(Allocations):
+    """What the record keeps of a trial and, beside it, the figures of each phase and step, which
+    become the trial's samples."""
 
-    seconds: tuple[float, ...]
-    bytes: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Checks:
-    """How far the events can be believed; all but the first four are 0 in a clean trace."""
-
-    events: int
-    trace_events: int
-    windows: int
-    live_before_bytes: int
-    """By the allocator's own count, when the trace began."""
-    unmatched_frees: int
-    unmatched_free_bytes: int
-    reused_addresses: int
-    disagreements: int
-    """Events at which the allocator's own running total departs from the replay's."""
-
-
-@dataclass(frozen=True)
-class Allocations:
-    """All that a trial's allocation events say. `to_json` is what the record keeps: these fields,
-    and `marks`, the stretches' phase, step, begin and end alone."""
-
-    allocator: str
-    """The pattern that the allocator's name had to match."""
-    allocators: dict[str, int]
-    """Every allocator that had events, and how many."""
-    total_bytes: int
-    phase: str | None
-    step: int | None
-    split: Split
-    groups: tuple[Group, ...]
-    leaks: tuple[Leak, ...]
-    leak_steps: int
-    stretches: tuple[Stretch, ...]
-    curve: Curve
-    peak_curve: Curve
-    """Through the step, or phase, of the peak."""
-    allocated_peak_bytes: int
-    """The peak of the allocator's own sizes, replayed."""
-    allocator_peak_bytes: int
-    """The peak that the allocator says itself."""
-    course: str
-    graph_ops: bool
-    """Whether TensorFlow's graph executor ran any op, which it may take in any order."""
+    stretches: tuple[Stretch, ...] = ()
+    course: str = ""
     """A hash of live bytes after each event, up to the release: equal in two processes that made
     and freed the same in the same order."""
-    checks: Checks
+    graph_ops: bool = False
+    """Whether TensorFlow's graph executor ran any op: it may take them in any order."""
 
     @property
     def steps(self) -> tuple[Stretch, ...]:
@@ -212,20 +119,6 @@ class Allocations:
         """After release."""
         release = self.of(Phase.RELEASE)
         return release.live_end_bytes if release else None
-
-    def to_json(self) -> dict[str, Any]:
-        marks = [
-            [one.phase, one.step, one.begin_seconds, one.end_seconds] for one in self.stretches
-        ]
-        return {name: _plain(value) for name, value in dataclasses.asdict(self).items()} | {
-            "marks": marks
-        }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)
@@ -248,6 +141,11 @@ class _Kind(NamedTuple):
     scope: str
     shape: tuple[int, ...] | None
     dtype: str
+    origin: Origin
+
+    @property
+    def is_backward(self) -> bool:
+        return self.scope.endswith(GRADIENT)
 
 
 class _Range(NamedTuple):
@@ -324,6 +222,7 @@ class _Peak:
     """By kind, as are these: bytes held, kept, kept for the gradient, passing."""
     parts: tuple[Counter[int], ...] = field(default_factory=lambda: (Counter(),) * 4)
     knows_gradient: bool = False
+    lives: LivesFound | None = None
     times: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     levels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -335,9 +234,11 @@ class _Peak:
 class Replay:
     """Takes windows in order of time; `result` is what they say together."""
 
-    def __init__(self, allocator: str) -> None:
-        """`allocator`: a pattern for the name of the one whose events count."""
+    def __init__(self, allocator: str, witness: Witness | None = None) -> None:
+        """`allocator`: a pattern for the name of the one whose events count; `witness` knows which
+        line of the user's was in TensorFlow when."""
         self._allocator = allocator
+        self._witness = witness or NoWitness()
         self._allocators: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kinds: dict[_Kind, int] = {}
@@ -377,6 +278,8 @@ class Replay:
             10 * MOST_POINTS,
         )
         self._latest = window.marks[-1] if window.marks else self._latest
+        if window.time_ns.size:
+            self._witness.forget(int(window.time_ns[-1]))
         self._carried = scene.lives.take(scene.died == _NEVER)
         self._carried.born[:] = NONE
 
@@ -413,13 +316,14 @@ class Replay:
         before = int(self._carried.requested.sum())
         return _Scene(window, rows, ranges, lives, died, steps, level, before)
 
-    def result(self) -> Allocations:
+    def result(self) -> Traced:
         """What all windows so far say."""
         kinds = list(self._kinds)
         groups = _groups(self._peak, kinds)
+        frames, found = Frames(), self._peak.lives
         times, levels = simplify(self._times, self._levels, MOST_POINTS)
         peak_times, peak_levels = simplify(self._peak.times, self._peak.levels, MOST_POINTS)
-        return Allocations(
+        return Traced(
             allocator=self._allocator,
             allocators=dict(self._allocators),
             total_bytes=self._peak.bytes,
@@ -427,9 +331,16 @@ class Replay:
             step=self._peak.step,
             split=self._peak.split(self._peak.counts),
             groups=groups,
-            leaks=self._leaks_of(kinds),
+            lines=lines(self._peak_sums(kinds), self._peak.bytes, frames),
+            lives=lives(found, kinds, frames, self._start_ns or 0) if found else None,
+            leaks=self._leaks_of(kinds, frames),
+            frames=frames.all,
             leak_steps=self._leak_steps,
             stretches=tuple(self._stretches),
+            marks=tuple(
+                Span(one.phase, one.step, one.begin_seconds, one.end_seconds)
+                for one in self._stretches
+            ),
             curve=self._readable(times, levels),
             peak_curve=self._readable(peak_times, peak_levels),
             allocated_peak_bytes=self._allocated_peak,
@@ -489,9 +400,11 @@ class Replay:
         return np.array(order, np.int64)
 
     def _kinds_of(self, window: Window, rows: Ints) -> Ints:
-        """A number for each allocation's op, scope, shape and dtype."""
+        """A number for each allocation's op, scope, shape, dtype and origin."""
         whole = np.zeros(rows.size, np.int64)
-        for column in (window.op, window.shape, window.dtype, window.within):
+        sites = np.zeros(window.time_ns.size, np.int64)
+        sites[rows] = self._witness.sites(window.thread[rows], window.time_ns[rows])
+        for column in (window.op, window.shape, window.dtype, window.within, sites):
             values, which = np.unique(column[rows], return_inverse=True)
             whole = np.unique(whole * values.size + which, return_inverse=True)[1]
         firsts = np.unique(whole, return_index=True)[1]
@@ -500,7 +413,12 @@ class Replay:
             op, within = _text(window, window.op[row]), _text(window, window.within[row])
             name, scope = name_and_scope(op, within, self._op_types)
             shape, dtype = _shape(_text(window, window.shape[row])), dtype_name(window.dtype[row])
-            kind = _Kind(name, scope, shape, dtype)
+            node = op or within.removeprefix(EAGER_OP).rpartition(":")[0]
+            origin = self._witness.origin(int(sites[row]), node)
+            scope = scope or origin.scope
+            if origin.is_backward and not scope.endswith(GRADIENT):
+                scope = f"{scope}/{GRADIENT}" if scope else GRADIENT
+            kind = _Kind(name, scope, shape, dtype, origin)
             numbers.append(self._kinds.setdefault(kind, len(self._kinds)))
         return np.array(numbers, np.int64)[whole]
 
@@ -546,17 +464,32 @@ class Replay:
         passing = live & ~held & ~kept
         inside = (lives.born >= around.begin) & (lives.born < around.end)
         forward, backward = (lives.born[inside & of[lives.kind]] for of in self._passes())
-        turn = _turn(forward, backward)
-        gradient = passing & (lives.born < turn) & (died > turn)
+        turns = _turns(forward, backward, lives.born[inside])
+        after = np.searchsorted(turns, lives.born, "right")
+        for_gradient = np.append(turns, _NEVER)[after] < died
+        gradient = passing & for_gradient
         parts = (held, kept, gradient, passing & ~gradient)
         times, levels = scene.curve(around)
+        there = inside | (lives.born < around.begin) & (died >= around.begin)
+        outlasts = died >= around.end
+        found = LivesFound(
+            begin_ns=int(times[0]),
+            end_ns=int(times[-1]),
+            peak_ns=int(scene.time[at]),
+            kind=lives.kind[there],
+            part=np.select([~inside, outlasts, for_gradient], [0, 1, 2], 3)[there],
+            born_ns=np.where(inside, scene.time[lives.born], NONE)[there],
+            died_ns=np.where(outlasts, NONE, scene.time[np.minimum(died, around.end - 1)])[there],
+            bytes=lives.requested[there],
+        )
         return _Peak(
             bytes=int(scene.level[at]),
             phase=around.mark.name or None,
             step=around.mark.step if around.mark.name == Phase.STEPS else None,
             counts=_sums(lives.kind[live], np.ones(int(live.sum()), np.int64)),
             parts=tuple(_sums(lives.kind[part], lives.requested[part]) for part in parts),
-            knows_gradient=backward.size > 0,
+            knows_gradient=backward.size > 0 or self._knows_all(lives.kind[inside]),
+            lives=found,
             times=times,
             levels=levels,
         )
@@ -565,7 +498,7 @@ class Replay:
         """Which kinds are of the forward pass, and which of the backward one. Of the forward pass
         are those in a scope in which something has a gradient; an optimizer's are of neither."""
         backward = [
-            kind.scope.endswith(GRADIENT) and kind.shape is not None for kind in self._kinds
+            kind.is_backward and kind.shape is not None for kind in self._kinds
         ]  # what has no shape is a constant that was folded while the graph was made ready
         differentiated = {
             "/".join(parts[:length])
@@ -576,6 +509,22 @@ class Replay:
         }
         forward = [kind.scope in differentiated for kind in self._kinds]
         return np.array(forward, bool), np.array(backward, bool)
+
+    def _knows_all(self, numbers: Ints) -> bool:
+        """Whether a backward pass would have been seen: it is, but within what XLA compiled."""
+        kinds = list(self._kinds)
+        return all(
+            kinds[number].origin is not NOTHING_KNOWN and kinds[number].op != XLA
+            for number in np.unique(numbers)
+        )
+
+    def _peak_sums(self, kinds: list[_Kind]) -> list[Made]:
+        """What was live at the peak, by kind."""
+        sizes = sum(self._peak.parts, Counter())
+        return [
+            Made(*kinds[number], count, sizes[number], self._peak.split([number]))
+            for number, count in self._peak.counts.items()
+        ]
 
     def _around(self, scene: _Scene, at: int) -> _Range:
         """The phase or step of an event; of one between two marks, the gap after the first."""
@@ -645,13 +594,14 @@ class Replay:
         self._leaks += _sums(lives.kind[leaking], np.ones(leaking.size, np.int64))
         self._leak_bytes += _sums(lives.kind[leaking], lives.requested[leaking])
 
-    def _leaks_of(self, kinds: list[_Kind]) -> tuple[Leak, ...]:
+    def _leaks_of(self, kinds: list[_Kind], frames: Frames) -> tuple[Leak, ...]:
         ends = [one.live_end_bytes for one in self._stretches if one.phase == Phase.STEPS]
         if not ends or ends[-1] <= ends[0]:
             return ()
         leaks = [
             Leak(
-                **kinds[kind]._asdict(),
+                *kinds[kind][:4],
+                stack=frames.stack(kinds[kind].origin),
                 count=count,
                 bytes=self._leak_bytes[kind],
                 count_per_step=count / self._leak_steps,
@@ -755,13 +705,20 @@ def dtype_name(number: int) -> str:
     return _DTYPES.get(number, "untyped" if number <= 0 else f"unknown ({number})")
 
 
-def _turn(forward: Any, backward: Any) -> int:
-    """When a step turns back: at the first op of its backward pass that follows all of the forward
-    one. Some gradients' parts need no more than what went in, and run long before."""
+def _turns(forward: Ints, backward: Ints, all_born: Ints) -> Ints:
+    """When a step turns back. In a graph at the first op of its backward pass that follows all of
+    the forward one: some gradients' parts need no more than what went in, and run long before.
+    Without a forward pass that can be told, as in eager mode, whenever a backward pass begins."""
     if not backward.size:
-        return _NEVER
-    later = backward[backward > forward.max(initial=NONE)]
-    return int((later if later.size else backward).min())
+        return backward
+    if forward.size:
+        later = backward[backward > forward.max()]
+        return np.array([(later if later.size else backward).min()])
+    ordered = np.sort(all_born)
+    is_backward = np.isin(ordered, backward)
+    begins = is_backward & ~np.append(False, is_backward[:-1])
+    turns: Ints = ordered[begins]
+    return turns
 
 
 def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:

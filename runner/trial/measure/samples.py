@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from runner.records import Phase
-from runner.trial.measure.replay import Allocations, NoAllocations, Stretch
+from runner.trial.measure.replay import NoAllocations, Stretch, Traced
 
 _TRACED = (
     "tensor_peak_bytes",
@@ -23,7 +23,7 @@ _TRACED = (
 """The metrics that there are none of without a trace."""
 
 
-def of_memory_trial(found: Allocations | NoAllocations, facts: dict[str, Any]) -> dict[str, Any]:
+def of_memory_trial(found: Traced | NoAllocations, facts: dict[str, Any]) -> dict[str, Any]:
     """The fields of a completed memory trial."""
     if isinstance(found, NoAllocations):
         return {"facts": {**facts, "unavailable": dict.fromkeys(_TRACED, found.reason)}}
@@ -49,16 +49,14 @@ def of_memory_trial(found: Allocations | NoAllocations, facts: dict[str, Any]) -
     }
 
 
-def allocations(found: Allocations | NoAllocations) -> dict[str, Any] | None:
+def allocations(found: Traced | NoAllocations) -> dict[str, Any] | None:
     """What was live at the peak, as the record keeps it; the stretches are its phases and steps."""
     if isinstance(found, NoAllocations):
         return None
-    kept = found.to_json()
-    del kept["stretches"], kept["course"], kept["graph_ops"]
-    return kept
+    return found.to_json()
 
 
-def most_live_at_last(found: Allocations | NoAllocations) -> int | None:
+def most_live_at_last(found: Traced | NoAllocations) -> int | None:
     """In the last phase or step that there was: of a trial that ran out of memory, what was live
     when it did."""
     if isinstance(found, NoAllocations) or not found.stretches:

@@ -5,7 +5,7 @@
     with tracing.mark(Phase.STEPS, 3):           # or tracing.begin(...) and tracing.end()
         ...                                      # the step; its result is dropped in here
     tracing.between_steps()                      # closes a window when it is due
-    result = tracing.finish()                    # Allocations, or NoAllocations with the reason
+    result = tracing.finish()                    # Traced, or NoAllocations with the reason
 
 The profiler keeps every event in memory until it stops, and takes about five times as much while it
 writes them out. So a trial is traced in windows, closed between steps. A watchdog thread looks
@@ -34,7 +34,8 @@ from typing import Any
 
 from runner.records import Phase
 from runner.trial.measure import xplane
-from runner.trial.measure.replay import Allocations, NoAllocations, Replay
+from runner.trial.measure.origins import Witness
+from runner.trial.measure.replay import NoAllocations, Replay, Traced
 
 WINDOW_BYTES = 64_000_000
 """What the profiler may hold before its window is closed: 100,000 to 400,000 events of all kinds,
@@ -59,9 +60,10 @@ class AllocationTracing:
         window_bytes: int = WINDOW_BYTES,
         most_bytes: int = MOST_BYTES,
         also: Callable[[xplane.Window], None] | None = None,
+        witness: Witness | None = None,
     ) -> None:
         """`window_bytes=0` makes every step a window of its own; `also` is given each window."""
-        self._replay = Replay(allocator)
+        self._replay = Replay(allocator, witness)
         self._also = also
         self._most_bytes = min(most_bytes, int(_room_bytes() * _SHARE_OF_ROOM))
         self._window_bytes = min(window_bytes, self._most_bytes // 2)
@@ -113,7 +115,7 @@ class AllocationTracing:
         if self._is_full or self._window_bytes == 0:
             self._close(reopen=True)
 
-    def finish(self) -> Allocations | NoAllocations:
+    def finish(self) -> Traced | NoAllocations:
         """Stop tracing, and say what was allocated; of a step that failed half-way, too."""
         self.end()
         self._finished.set()

@@ -35,7 +35,8 @@ _SPACE_PLANES = 1
 _PLANE_LINES, _PLANE_EVENT_NAMES, _PLANE_STAT_NAMES, _PLANE_STATS = 3, 4, 5, 6
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 _NAMED_ID, _NAMED_NAME, _NAMED_DISPLAY_NAME = 1, 2, 4
-_LINE_TIMESTAMP_NS, _LINE_EVENTS = 3, 4
+_LINE_ID, _LINE_TIMESTAMP_NS, _LINE_EVENTS = 1, 3, 4
+_THREAD = 0xFFFF_FFFF
 _EVENT_OFFSET_PS, _EVENT_DURATION_PS, _EVENT_STATS = 2, 3, 4
 _STAT_UINT64, _STAT_INT64, _STAT_TEXT, _STAT_REF = 3, 4, 5, 7
 _STAT_VALUES = range(2, 8)  # a number, a text or a reference: one of these
@@ -90,6 +91,8 @@ class Window:
 
     time_ns: Ints
     freed: Bools
+    thread: Ints
+    """The operating system's number of the thread."""
     address: Ints
     requested_bytes: Ints
     allocated_bytes: Ints
@@ -324,10 +327,10 @@ def _named(wire: _Wire, begin: int, end: int) -> tuple[int, str, str]:
     return key, name, display_name
 
 
-def _line(wire: _Wire, begin: int, end: int) -> tuple[int, Ints, Ints]:
-    """A line's clock, and where its events begin and end. The one plain loop over all events:
-    where each begins is known only from the one before."""
-    timestamp_ns, at, octets = 0, begin, wire.content
+def _line(wire: _Wire, begin: int, end: int) -> tuple[int, int, Ints, Ints]:
+    """A line's thread, its clock, and where its events begin and end. The one plain loop over all
+    events: where each begins is known only from the one before."""
+    thread, timestamp_ns, at, octets = 0, 0, begin, wire.content
     lengths_at = array("q")  # where the length of each event is written
     while at < end:
         if octets[at] == _LINE_EVENTS << 3 | _BYTES:
@@ -343,13 +346,15 @@ def _line(wire: _Wire, begin: int, end: int) -> tuple[int, Ints, Ints]:
             after, field, kind, value, _ = wire.field(at, end)
             if (field, kind) == (_LINE_TIMESTAMP_NS, _VARINT):
                 timestamp_ns = value
+            elif (field, kind) == (_LINE_ID, _VARINT):
+                thread = value & _THREAD  # other planes have larger numbers here
             elif (field, kind) == (_LINE_EVENTS, _BYTES):  # its tag is wider than it need be
                 lengths_at.append(wire.varint(at)[1])
             at = after
     if at != end:
         raise XPlaneError(f"an event runs past its line's end at byte {end}")
     sizes, begins = wire.varints(np.frombuffer(lengths_at, np.int64))
-    return timestamp_ns, begins, begins + sizes
+    return thread, timestamp_ns, begins, begins + sizes
 
 
 Columns = dict[str, Ints]
@@ -366,7 +371,7 @@ def _window(wire: _Wire, planes: list[_Plane]) -> Window:
         freeing = plane.keys(lambda event: event == _DEALLOCATION)
         marking = plane.keys(lambda event: event.startswith(MARK))
         for begin, end in plane.lines:
-            clock_ns, begins, ends = _line(wire, begin, end)
+            thread, clock_ns, begins, ends = _line(wire, begin, end)
             total += begins.size
             line = _decoded(plane, names, begins, ends, np.concatenate([memory, marking]))
             for row in np.flatnonzero(np.isin(line["event"], marking)):
@@ -380,6 +385,7 @@ def _window(wire: _Wire, planes: list[_Plane]) -> Window:
                     raise XPlaneError(f"an allocation without {stat}")
             line["freed"] = np.isin(line["event"], freeing).astype(np.int64)
             line["within"] = _within(plane, names, begins, ends, line)
+            line["thread"] = np.full(line["event"].size, thread, np.int64)
             line["time_ns"] += clock_ns + start_ns
             parts.append(line)
     if marks and not start_ns:
@@ -387,11 +393,12 @@ def _window(wire: _Wire, planes: list[_Plane]) -> Window:
 
     # An allocator's lock spans the reading of the clock, so time alone puts the events of several
     # threads in order; a stable sort makes what is left of chance come out the same way each time.
-    whole = _joined(parts, (*_OF_EVENT, "freed", "within"))
+    whole = _joined(parts, (*_OF_EVENT, "freed", "within", "thread"))
     whole = _taken(whole, np.argsort(whole["time_ns"], kind="stable"))
     return Window(
         time_ns=whole["time_ns"],
         freed=whole["freed"].astype(bool),
+        thread=whole["thread"],
         address=whole["addr"],
         requested_bytes=whole["requested_bytes"],
         allocated_bytes=whole["allocation_bytes"],

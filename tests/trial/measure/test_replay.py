@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runner.allocations import GRADIENT
 from runner.records import Phase
 from runner.trial.measure.replay import (
-    GRADIENT,
     MOST_POINTS,
-    Allocations,
     Replay,
+    Traced,
     allocator_of,
     dtype_name,
     name_and_scope,
@@ -107,6 +107,7 @@ class Story:
         window = Window(
             time_ns=numbers("time_ns"),
             freed=numbers("freed").astype(bool),
+            thread=numbers("thread"),
             address=numbers("address"),
             requested_bytes=numbers("requested_bytes"),
             allocated_bytes=numbers("allocated_bytes"),
@@ -126,14 +127,14 @@ class Story:
         return window
 
 
-def replayed(*windows: Window) -> Allocations:
+def replayed(*windows: Window) -> Traced:
     replay = Replay(OURS)
     for window in windows:
         replay.feed(window)
     return replay.result()
 
 
-def is_clean(found: Allocations) -> bool:
+def is_clean(found: Traced) -> bool:
     checks = found.checks
     counts = (checks.unmatched_frees, checks.reused_addresses, checks.disagreements)
     return not any(counts) and checks.live_before_bytes == 0

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 CHILD = """
-import contextlib, json, os, tempfile, time
+import contextlib, dataclasses, json, os, tempfile, time
 
 import tensorflow as tf
 
-from runner.measure.allocations import NoAllocations, allocator_of
-from runner.measure.tracing import AllocationTracing
+from runner.trial.measure.replay import NoAllocations, allocator_of
+from runner.trial.measure.tracing import AllocationTracing
 from runner.records import Phase
 
 STATE = (57, 123)
@@ -40,7 +40,8 @@ def trial(build, steps=4, between=lambda: None, **bounds):
     found = tracing.finish()
     if isinstance(found, NoAllocations):
         return {"reason": found.reason}
-    return found.to_json() | {"retained_bytes": found.retained_bytes}
+    stretches = [dataclasses.asdict(one) for one in found.stretches]
+    return found.to_json() | {"retained_bytes": found.retained_bytes, "stretches": stretches}
 
 
 def keeping():

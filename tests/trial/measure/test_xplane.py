@@ -311,7 +311,7 @@ import glob, json, sys, tempfile
 import numpy as np
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
-from runner.measure import xplane
+from runner.trial.measure import xplane
 
 folder = tempfile.mkdtemp()
 tf.profiler.experimental.start(folder, tf.profiler.experimental.ProfilerOptions(2, 0, 0))

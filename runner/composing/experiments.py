@@ -1,0 +1,115 @@
+"""One composed configuration as an `Experiment`: typed, checked, frozen. OmegaConf ends here."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from runner import places
+from runner.composing import GROUPS, ROOTS
+from runner.config import Count, Device, Experiment, Measure, NonNegative, Tracking, typed
+from runner.errors import BadInput, nearest
+from runner.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class _Fields:
+    batch_size: Count
+    seed: NonNegative
+    resume: str | None
+
+
+def set_field(config: DictConfig, key: str, value: Any) -> None:
+    parent, _, name = key.rpartition(".")
+    group = OmegaConf.select(config, parent) if parent else config
+    if not isinstance(group, DictConfig) or name not in group:
+        known = [str(field) for field in group] if isinstance(group, DictConfig) else ROOTS
+        known = [field for field in known if not field.startswith("_")]
+        raise BadInput(f"{key}: there is no such field.", nearest(name, known))
+    OmegaConf.update(config, key, value)
+
+
+def as_word(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def experiment_from(config: DictConfig, scenario_name: str) -> Experiment:
+    """One cell's configuration as an `Experiment`."""
+    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(values, dict)
+    groups = {name: values.pop(name, None) for name in GROUPS}
+    fields = typed(_Fields, {str(key): value for key, value in values.items()}, "")
+    scenario = _scenario(groups["scenario"], scenario_name)
+    execution = groups["execution"] or scenario.executions[0]
+    known = sorted(path.stem for path in (places.conf() / "execution").glob("*.yaml"))
+    if execution not in known:
+        raise BadInput(f"execution: {execution!r} is no choice.", nearest(str(execution), known))
+    supported = execution in scenario.executions
+    return Experiment(
+        scenario_name=scenario_name,
+        scenario=scenario,
+        execution=execution,
+        device=typed(Device, _mapping(groups["device"], "device"), "device"),
+        measure=typed(Measure, _mapping(groups["measure"], "measure"), "measure"),
+        tracking=typed(Tracking, _mapping(groups["tracking"], "tracking"), "tracking"),
+        batch_size=fields.batch_size,
+        seed=fields.seed,
+        supported=supported,
+        unsupported_reason=None
+        if supported
+        else f"{scenario_name} has no {execution!r} execution; it has: "
+        f"{', '.join(scenario.executions)}",
+    )
+
+
+def unsupported(experiment: Experiment) -> BadInput:
+    return BadInput(
+        f"execution={experiment.execution}: {experiment.unsupported_reason}.",
+        f"Say execution={experiment.scenario.executions[0]}, or leave it out.",
+    )
+
+
+def _scenario(values: Any, name: str) -> Scenario:
+    where = f"conf/scenario/{name}.yaml"
+    fields = dict(_mapping(values, "scenario"))
+    target = fields.pop("_target_", None)
+    if not isinstance(target, str) or "." not in target:
+        raise BadInput(f"{where}: has no _target_.", "Write _target_: scenarios.FILE.CLASS in it.")
+    module_name, _, class_name = target.rpartition(".")
+    try:
+        kind = getattr(importlib.import_module(module_name), class_name)
+    except Exception as error:  # whatever a user's module raises as it is read
+        raise BadInput(
+            f"{where}: _target_ {target} can't be imported "
+            f"({type(error).__name__}: {error}{_raised_in(error)}).",
+            "Correct the path or the module, or install what it needs.",
+        ) from error
+    is_scenario = dataclasses.is_dataclass(kind) and hasattr(kind, "build")
+    if not is_scenario:
+        raise BadInput(
+            f"{where}: _target_ {target} is no scenario.",
+            "Name a frozen dataclass with executions and build, as runner/scenario.py shows.",
+        )
+    scenario: Scenario = typed(kind, fields, "scenario")
+    getattr(scenario, "check", lambda: None)()
+    return scenario
+
+
+def _raised_in(error: Exception) -> str:
+    """The line of the imported module at which it ended, if it came that far."""
+    lines = traceback.extract_tb(error.__traceback__)
+    machinery = ("<", __file__, str(importlib.__file__))
+    theirs = [each for each in lines if not each.filename.startswith(machinery)]
+    return f", {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
+
+
+def _mapping(values: Any, where: str) -> Mapping[str, Any]:
+    if not isinstance(values, dict):
+        raise BadInput(f"{where}: {values!r} is no group.", f"Say {where}=NAME.")
+    return values

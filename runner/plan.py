@@ -1,0 +1,57 @@
+"""What is to be run: cells, each a few trials. Pure data from here on.
+
+Core: standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runner.config import Experiment
+
+PLAN_FILE = "plan.json"
+"""In a sweep's folder: the grid that it was started with."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A cell as it was composed: its place in the plan, and what made it."""
+
+    number: int
+    experiment: Experiment
+    overrides: tuple[str, ...]
+    composed: str
+    """The configuration, as YAML."""
+    resume: str | None = None
+
+    @property
+    def said(self) -> dict[str, str]:
+        """What the overrides say: `{"batch_size": "32"}`."""
+        return dict(word.lstrip("+").partition("=")[::2] for word in self.overrides)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the words asked for; one cell for a run, none where Hydra was only to tell
+    something (`--cfg job`)."""
+
+    cells: tuple[Planned, ...]
+    is_sweep: bool
+    resume: str | None
+    swept: tuple[str, ...]
+    """The fields that the sweep varies, slowest first."""
+    launcher: str | None = None
+    """Where another than Hydra's own is to run the cells: which."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What one child is to do."""
+
+    experiment: Experiment
+    kind: str
+    index: int
+    note: str | None = None
+    """What `StartAnew` said in an earlier process of this cell."""
+    with_requests: bool = False
+    """Of a memory trial: send the sequence of its allocations, too."""

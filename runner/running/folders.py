@@ -1,0 +1,74 @@
+"""The folders in outputs/: made, held while somebody works in them, found again for `resume=`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Literal
+
+from runner import places
+from runner.errors import BadInput
+from runner.records import LOG_FILE
+
+Kind = Literal["runs", "sweeps", "fits", "claims"]
+
+
+def new_folder(kind: Kind) -> Path:
+    """`outputs/KIND/DATE/TIME`, not yet made; TIME carries what makes it unique."""
+    now = datetime.now()
+    name = f"{now:%H-%M-%S}-{secrets.token_hex(2)}"
+    return places.outputs() / kind / f"{now:%Y-%m-%d}" / name
+
+
+@contextmanager
+def held(folder: Path, wait: bool = False) -> Iterator[bool]:
+    """Nobody else can hold the folder meanwhile; or, if it yields False, somebody else does. The
+    folder is made if it is not there. A kill lets go of it."""
+    make(folder)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:  # a network file system that can't lock a folder keeps nobody out
+            pass
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(
+            f"{folder}: can't be made ({error.strerror}).",
+            "RUNNER_OUTPUTS names the folder for results; name one that can be written to.",
+        ) from None
+
+
+def log_file(folder: Path) -> Path:
+    make(folder)
+    path = folder / LOG_FILE
+    path.touch()
+    return path
+
+
+def earlier(said: str, kind: Kind, file: str, what: str) -> Path:
+    """The folder that `resume=` means: the one it names, or the latest. Each of them has `file`."""
+    if said == "latest":
+        known = sorted((places.outputs() / kind).glob(f"*/*/{file}"))
+        if not known:
+            raise BadInput(f"resume=latest: there is no {what} yet.", "Leave it out to start one.")
+        return known[-1].parent
+    folder = Path(said).resolve()
+    if not (folder / file).is_file():
+        raise BadInput(f"resume={said}: is no {what}'s folder.", "Name one, or say latest.")
+    return folder

@@ -1,0 +1,316 @@
+"""Which line of the user's code is in TensorFlow, at every moment of a memory trial. Child side.
+
+    calls = Calls(own=folder_of_the_scenario)
+    calls.watch()                      # before the first op
+    sites = calls.sites(threads, times)    # who was calling, for each allocation of a window
+    origin = calls.origin(site, node)      # its lines, its layer, whether it is a gradient's
+
+Python enters TensorFlow's runtime by few doors: one for an eager op, one for a function's call,
+one for a value that becomes a tensor, one for a tape's backward pass, one for a session's run. Each
+gets a wrapper that walks the Python stack and notes the time, on the clock of the profiler; and so
+does the one place where a graph gets a node. So no line is traced: a debugger or a coverage tool
+goes on undisturbed, code that calls nothing costs nothing, and it is the same on every version of
+Python. (`sys.settrace` copies the locals of each frame that it sees, library frames too, and so
+keeps tensors alive that the program has let go.) No frame is kept, only code objects.
+
+What is user code: everything outside the standard library, site-packages and the runner itself;
+the folder of the scenario counts as the user's wherever it lies.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import sysconfig
+import threading
+from array import array
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import time_ns
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import runner
+from runner.trial.measure.origins import Frame, Origin, Site, original_names, spellings
+from runner.trial.measure.xplane import NONE, Ints
+
+AMBIGUOUS = -2
+"""Several threads of the program were in TensorFlow when another of TensorFlow's allocated."""
+
+_USER, _LIBRARY, _OURS, _GENERATED = range(4)
+_GENERATED_NAME = "__autograph_generated_file"
+_SESSION = "session"
+
+
+class _Log:
+    """What one thread did: from each time on, the site that it was at, or `NONE`."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_native_id()
+        self.times = array("q")
+        self.sites = array("q")
+        self.site = NONE
+        self.backward: int | None = None
+        """Within a backward pass: the stack that asked for it."""
+
+
+class _Node(NamedTuple):
+    stack: int
+    is_backward: bool
+    is_own: bool
+    """Of a backward pass: made by a line of the user's below it, as in a custom gradient."""
+
+
+class Calls:
+    """Watches the doors of one process, and answers for each window of the profiler's."""
+
+    def __init__(self, own: Iterable[Path] = ()) -> None:
+        self._own = tuple(f"{each.resolve()}{os.sep}" for each in own)
+        self._ours = f"{Path(runner.__file__).resolve().parent}{os.sep}"
+        standard = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+        standard |= {os.path.realpath(path) for path in standard}
+        self._library = ("<frozen ", *(f"{path}{os.sep}" for path in standard))
+        self._kinds: dict[int, int] = {}
+        self._codes: list[CodeType] = []  # alive, so that no id is used again
+        self._stack_of: dict[tuple[Any, ...], int] = {}
+        self._stacks: list[tuple[tuple[CodeType, int], ...]] = []
+        self._is_library: list[bool] = []
+        self._site_of: dict[tuple[int, str, str, bool], int] = {}
+        self._sites: list[Site] = []
+        self._logs: list[_Log] = []
+        self._local = threading.local()
+        self._nodes: dict[str, dict[str, _Node]] = {}
+        """By node, by the graph's name."""
+        self._sources: dict[tuple[str, int], Frame] = {}
+        """Of a generated line: the line that it was made from."""
+
+    # Watching.
+
+    def watch(self) -> None:
+        """Put a wrapper around each door."""
+        from tensorflow.python import pywrap_tfe
+        from tensorflow.python.autograph.pyct import loader
+        from tensorflow.python.client import pywrap_tf_session
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import constant_op, ops
+
+        self._context = context
+        for name in ("TFE_Py_FastPathExecute", "TFE_Py_Execute", "TFE_Py_ExecuteCancelable"):
+            setattr(pywrap_tfe, name, self._door(getattr(pywrap_tfe, name)))
+        constant_op.convert_to_eager_tensor = self._door(constant_op.convert_to_eager_tensor)
+        pywrap_tfe.TFE_Py_TapeGradient = self._backward_door(pywrap_tfe.TFE_Py_TapeGradient)
+        run = pywrap_tf_session.TF_SessionRun_wrapper
+        pywrap_tf_session.TF_SessionRun_wrapper = self._door(run, _SESSION)
+        ops.Graph._create_op_helper = self._noting_node(ops.Graph._create_op_helper)
+        loader.load_ast = self._noting_sources(loader.load_ast)
+
+    def _log(self) -> _Log:
+        try:
+            log: _Log = self._local.log
+        except AttributeError:
+            log = self._local.log = _Log()
+            self._logs.append(log)
+        return log
+
+    def _door(self, enter: Callable[..., Any], called: str = "") -> Callable[..., Any]:
+        def through(*args: Any, **kwargs: Any) -> Any:
+            log = self._log()
+            before = log.site
+            function = called
+            if not function and len(args) > 2 and type(args[2]) in (str, bytes):
+                name = args[2] if type(args[2]) is str else args[2].decode()
+                function = name if name.startswith("__") else ""
+            log.site = now = self._site(sys._getframe(1), log, function)
+            log.times.append(time_ns())
+            log.sites.append(now)
+            try:
+                return enter(*args, **kwargs)
+            finally:
+                log.site = before
+                log.times.append(time_ns())
+                log.sites.append(before)
+
+        return through
+
+    def _backward_door(self, enter: Callable[..., Any]) -> Callable[..., Any]:
+        within = self._door(enter)
+
+        def through(*args: Any, **kwargs: Any) -> Any:
+            log = self._log()
+            before = log.backward
+            log.backward = self._stack(sys._getframe(1))
+            try:
+                return within(*args, **kwargs)
+            finally:
+                log.backward = before
+
+        return through
+
+    def _noting_node(self, create: Callable[..., Any]) -> Callable[..., Any]:
+        def creating(graph: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
+            stack, backward = self._stack(sys._getframe(1)), self._log().backward
+            node = _Node(stack, backward is not None, backward is not None and stack != backward)
+            self._nodes.setdefault(op.name, {})[getattr(graph, "name", "")] = node
+            return create(graph, op, *args, **kwargs)
+
+        return creating
+
+    def _noting_sources(self, load: Callable[..., Any]) -> Callable[..., Any]:
+        """AutoGraph runs what it generated, and knows which line each one came from."""
+
+        def loading(*args: Any, **kwargs: Any) -> Any:
+            module, source, source_map = load(*args, **kwargs)
+            for at, origin in (source_map or {}).items():
+                self._sources[at.filename, at.lineno] = Frame(
+                    origin.loc.filename, origin.loc.lineno, origin.function_name or ""
+                )
+            return module, source, source_map
+
+        return loading
+
+    def _site(self, frame: FrameType, log: _Log, function: str) -> int:
+        context = self._context._context
+        scope = context._thread_local_data.scope_name if context is not None else ""
+        key = self._stack(frame), scope, function, log.backward is not None
+        number = self._site_of.get(key)
+        if number is None:
+            number = self._site_of[key] = len(self._sites)
+            self._sites.append(Site(key[0], scope.rstrip("/"), function, key[3]))
+        return number
+
+    def _stack(self, frame: FrameType | None) -> int:
+        """A number for the lines of the user's on the stack."""
+        innermost, kinds = frame, self._kinds
+        key: list[int] = []
+        while frame is not None:
+            code = frame.f_code
+            kind = kinds.get(id(code))
+            if kind is None:
+                kind = self._kind(code)
+            if kind is _USER or kind is _GENERATED:
+                key += (id(code), frame.f_lineno)
+            frame = frame.f_back
+        number = self._stack_of.get(tuple(key))
+        if number is None or not key:
+            return self._new_stack(tuple(key), innermost)
+        return number
+
+    def _new_stack(self, key: tuple[int, ...], frame: FrameType | None) -> int:
+        """With no line of the user's: the innermost one outside TensorFlow, or else in it."""
+        found = []
+        while frame is not None:
+            kind = self._kinds[id(frame.f_code)]
+            if kind in (_USER, _GENERATED) or (not key and kind is _LIBRARY):
+                found.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+        if not key:
+            outside = [
+                one for one in found if f"{os.sep}tensorflow{os.sep}" not in one[0].co_filename
+            ]
+            found = (outside or found)[:1]
+            key = tuple(part for code, line in found for part in (id(code), line))
+            if key in self._stack_of:
+                return self._stack_of[key]
+            is_library = True
+        else:
+            is_library = False
+        number = self._stack_of[key] = len(self._stacks)
+        self._stacks.append(tuple(reversed(found)))
+        self._is_library.append(is_library)
+        return number
+
+    def _kind(self, code: CodeType) -> int:
+        file = code.co_filename
+        if os.path.basename(file).startswith(_GENERATED_NAME):  # noqa: PTH119
+            kind = _GENERATED
+        else:
+            kind = self._kind_of_file(file)
+        self._codes.append(code)
+        self._kinds[id(code)] = kind
+        return kind
+
+    def _kind_of_file(self, file: str) -> int:
+        whole = file if file.startswith("<") else os.path.abspath(file)  # noqa: PTH100
+        if whole.startswith(self._own):
+            return _USER
+        if whole.startswith(self._ours):
+            return _OURS
+        is_installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(whole).parts)
+        return _LIBRARY if is_installed or whole.startswith(self._library) else _USER
+
+    # Answering.
+
+    def sites(self, threads: Ints, times: Ints) -> Ints:
+        """The site of each thread at each time. Where it has none, as threads of TensorFlow's own
+        pools, the site of the one thread that is in TensorFlow then."""
+        found = np.full(times.size, NONE, np.int64)
+        others = np.full(times.size, NONE, np.int64)
+        for log in list(self._logs):
+            size = min(len(log.times), len(log.sites))
+            when = np.array(log.times[:size], np.int64)
+            where = np.append(np.array(log.sites[:size], np.int64), NONE)  # the last: before all
+            at = where[np.searchsorted(when, times, "right") - 1]
+            own = threads == log.thread
+            found[own & (at != NONE)] = at[own & (at != NONE)]
+            free = at != NONE
+            clash = free & (others != NONE) & (others != at)
+            others[free] = at[free]
+            others[clash] = AMBIGUOUS
+        return np.where(found == NONE, others, found)
+
+    def forget(self, before_ns: int) -> None:
+        """Drop what no later window asks for: all but where each thread is."""
+        for log in list(self._logs):
+            keep = max(
+                int(np.searchsorted(np.array(log.times, np.int64), before_ns, "right")) - 1, 0
+            )
+            del log.times[:keep], log.sites[:keep]
+
+    def origin(self, number: int, op: str) -> Origin:
+        """Where an allocation comes from: of a site, and in a graph of its node."""
+        at = self._sites[number] if number >= 0 else None
+        if at is None or at.function:
+            found = self._of_node(op, at.function if at else "")
+            if found is not None:
+                is_backward = found.is_backward or (at is not None and at.is_backward)
+                return found._replace(is_backward=is_backward)
+        if at is None:
+            why = (
+                "several threads were in TensorFlow at that time"
+                if number == AMBIGUOUS
+                else "no call into TensorFlow was under way"
+            )
+            return Origin((), "", False, False, why)
+        return self._lines(at.stack, "" if at.function else at.scope, at.is_backward)
+
+    def _of_node(self, op: str, function: str) -> Origin | None:
+        called = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", function)
+        graph = called[1] if called else function
+        for name in spellings(op):
+            for node in self._nodes.get(name, {}).values():
+                if node.is_own:
+                    return self._lines(node.stack, "", is_backward=True)
+        for name, is_backward in original_names(op):
+            graphs = self._nodes.get(name)
+            if not graphs:
+                continue
+            node = graphs.get(graph) or next(reversed(graphs.values()))
+            return self._lines(node.stack, "", is_backward or node.is_backward)
+        return None
+
+    def _lines(self, stack: int, scope: str, is_backward: bool) -> Origin:
+        frames: list[Frame] = []
+        for code, line in self._stacks[stack]:
+            frame = Frame(code.co_filename, line, code.co_qualname)
+            if self._kinds[id(code)] is _GENERATED:
+                source = self._sources.get((code.co_filename, line))
+                if source is None or self._kind_of_file(source.file) is not _USER:
+                    continue
+                frame = source
+            if not frames or frames[-1] != frame:
+                frames.append(frame)
+        why = None if frames else "no line of Python's was on the stack but the runner's own"
+        return Origin(tuple(frames), scope, is_backward, self._is_library[stack], why)

@@ -1,0 +1,126 @@
+"""Where an allocation comes from, as values, and what a graph's node was called before TensorFlow
+gave it another name.
+
+Core: standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from runner.trial.measure.xplane import Ints
+
+
+class Frame(NamedTuple):
+    """A line on the Python stack."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Site(NamedTuple):
+    """A place from which TensorFlow is called: the number of its stack, the name scope, which is
+    Keras' layer, the function that is called, if it is one, and whether in a backward pass."""
+
+    stack: int
+    scope: str
+    function: str
+    is_backward: bool
+
+
+class Origin(NamedTuple):
+    """The user's lines, outermost first; none where nothing is known, and why."""
+
+    frames: tuple[Frame, ...]
+    scope: str
+    is_backward: bool
+    is_library: bool
+    """No line of the user's was on the stack: the frame is the nearest library's."""
+    why: str | None = None
+
+
+class Witness(Protocol):
+    """Who can say where an allocation comes from."""
+
+    def sites(self, threads: Ints, times: Ints) -> Ints: ...
+
+    def origin(self, number: int, op: str) -> Origin: ...
+
+    def forget(self, before_ns: int) -> None: ...
+
+
+NOTHING_KNOWN = Origin((), "", False, False, "lines were not recorded")
+
+
+class NoWitness:
+    """Knows of no line."""
+
+    def sites(self, threads: Ints, times: Ints) -> Ints:
+        return -1 + 0 * times
+
+    def origin(self, number: int, op: str) -> Origin:
+        return NOTHING_KNOWN
+
+    def forget(self, before_ns: int) -> None:
+        pass
+
+
+_FOLDED = re.compile(r"/_\d+__cf__\d+$")
+_LAYOUT = re.compile(r"-\d+-.*(?:LayoutOptimizer|_LayoutOptimizer)$")
+_STAGE = re.compile(
+    r"(?:^|(?<=/))(?:ArithmeticOptimizer|ConstantFolding|LayoutOptimizer|Remapper)/"
+)
+_STAGE_NAME = re.compile(r"^[A-Z][A-Za-z]+_")
+_RECOMPUTED = re.compile(r"(?:^|(?<=/))(?:Recomputed|swap_(?:in|out))[/_]")
+_GRADIENT = re.compile(r"(?:.*/)?gradient(?:s|_tape)(?:_\d+)?/")
+
+
+def original_names(node: str) -> Iterator[tuple[str, bool]]:
+    """What a node may have been called when it was made, the likeliest name first, each with
+    whether the node is its gradient: `gradient_tape/dense/MatMul/MatMul_1` is the gradient of
+    `dense/MatMul`, which is whose line it gets; a node that the optimiser made has its name from
+    one that was there; an inlined function's node has its caller's name in front.
+    """
+    for name in _unoptimised(node):
+        gradient = _GRADIENT.match(name)
+        if not gradient:
+            yield from ((each, False) for each in _inner(name))
+            continue
+        forward = re.sub(r"_grad(?:_\d+)?(?=/|$)", "", name[gradient.end() :])
+        parts = forward.split("/")
+        for length in range(len(parts), 0, -1):
+            yield from ((each, True) for each in _inner("/".join(parts[:length])))
+        yield from ((each, True) for each in _inner(name))  # as it is: the line that asked for it
+
+
+def spellings(node: str) -> Iterator[str]:
+    """The names under which a node may have been made, whatever it is for."""
+    for name in _unoptimised(node):
+        yield from _inner(name)
+
+
+def _unoptimised(node: str) -> Iterator[str]:
+    yield node
+    name = _RECOMPUTED.sub("", _LAYOUT.sub("", _FOLDED.sub("", node)))
+    if (stage := _STAGE.search(name)) is not None:
+        scope, rest = name[: stage.start()], name[stage.end() :]
+        while True:
+            yield scope + rest
+            shorter = _STAGE_NAME.sub("", rest)
+            if shorter == rest:
+                break
+            rest = shorter
+        rest = re.sub(r"(?:-folded.*|_\d+|-\w+)$", "", rest)
+        yield scope + rest
+    elif name != node:
+        yield name
+
+
+def _inner(name: str) -> Iterator[str]:
+    """Itself, and without what calls put in front."""
+    parts = name.split("/")
+    for start in range(len(parts)):
+        yield "/".join(parts[start:])
