@@ -288,7 +288,7 @@ def _judged_by_what_was_seen(
     larger = smirnov([value + effect.bound for value in ours], theirs)
     smaller = smirnov([value + effect.bound for value in theirs], ours)
     ends = (min(theirs) - min(ours), max(theirs) - max(ours))
-    enough = min(len(ours), len(theirs)) >= repeats.ALIKE + repeats.QUIET
+    enough = min(len(ours), len(theirs)) >= repeats.LEAST
     verdict, more, reason = Verdict.UNCLEAR, None, ""
     if min(larger, smaller) <= one_sided:
         is_better = (smaller < larger) == METRICS[row.metric].smaller_is_better
@@ -333,8 +333,8 @@ def _more_to_tell(
             reached = sum(one <= value + bound for one in upper) / len(upper)
             most = max(most, below - reached)
     have = min(len(ours), len(theirs))
-    if have < repeats.ALIKE + repeats.QUIET:
-        return repeats.ALIKE + repeats.QUIET - have
+    if have < repeats.LEAST:
+        return repeats.LEAST - have
     for count in range(have + 1, have + _MOST_PROCESSES + 1):
         apart = math.floor(most * count + 1e-9)
         if math.comb(2 * count, count - apart) <= chance * math.comb(2 * count, count):

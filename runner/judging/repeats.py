@@ -5,10 +5,10 @@ takes ready ops in an order that is drawn anew in each process, and within one a
 What decides is what the trials themselves say, so that a run that is resumed decides alike:
 
 - No op ran in the graph executor, or all of them under XLA: the peak repeats, one trial tells it.
-- The first three processes made and freed the same bytes in the same order: it was shown to repeat.
-- Else trials go on until four in a row have brought nothing outside what was seen before, or there
-  are twelve. (Of a value that one process in nine takes, four in a row see nothing six times in
-  ten: the range that was seen is the range that was seen, and the summary says of how many.)
+- The first six processes made and freed the same bytes in the same order: it was shown to repeat.
+- Else trials go on until there are seven, and four in a row have brought nothing outside what was
+  seen before, or there are twelve. (Of a value that one process in nine takes, four in a row see
+  nothing six times in ten: the summary says of how many processes the range is.)
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from runner.judging.tolerance import tolerance
 from runner.metrics import METRICS
 from runner.records import Trial
 
-ALIKE = 3
-"""So many processes with the same course show that a graph's peak repeats."""
+ALIKE = 6
+"""So many processes with the same course show that a graph's peak repeats. Of two courses that
+processes take two to one, six of one cell all take the one and six of another all the other one
+time in five thousand; three do one time in fifty."""
 
 QUIET = 4
 """So many in a row that bring nothing new are enough where it does not."""
+
+LEAST = 7
+"""Where it does not: from as many on, two cells that lie wholly apart can be told apart."""
 
 MOST = 12
 
@@ -54,15 +59,13 @@ def needs_more(trials: Sequence[Trial], execution: str) -> bool:
     known = [peak for peak in peaks if peak is not None]
     if not memory or len(known) < len(peaks) or not may_vary(trials, execution):
         return False
-    if len(memory) < ALIKE:
-        return True
-    return len(memory) < MOST and not _settled(known)
+    courses = {one.facts.get("course") for one in memory}
+    least = ALIKE if len(courses) == 1 else LEAST
+    return len(memory) < least or (len(memory) < MOST and not _settled(known))
 
 
 def _settled(peaks: Sequence[float]) -> bool:
     """Whether the last few lie within what was seen before them, or as good as."""
     before, last = peaks[:-QUIET], peaks[-QUIET:]
-    if len(before) < ALIKE:
-        return False
     slack = tolerance(METRICS[_PEAK]).at(*peaks)
     return min(before) - slack <= min(last) and max(last) <= max(before) + slack

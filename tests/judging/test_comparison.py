@@ -98,7 +98,7 @@ class TestMemory:
 
         drawn = only(graph(500e3, "a", "b", "a"), graph(540e3, "a", "a", "c"), PEAK[0])
         assert (drawn.verdict, drawn.more_processes) == (Verdict.UNCLEAR, 4)
-        shown = only(graph(500e3, "a", "a", "a"), graph(540e3, "b", "b", "b"), PEAK[0])
+        shown = only(graph(500e3, *"aaaaaa"), graph(540e3, *"bbbbbb"), PEAK[0])
         assert (shown.verdict, shown.interval) == (Verdict.WORSE, (1.08, 1.08))
 
     def test_what_is_held_is_compared_beside_a_peak_that_moves(self) -> None:

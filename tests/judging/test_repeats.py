@@ -22,9 +22,9 @@ def test_under_xla_one_trial_is_enough() -> None:
     assert not needs_more(graph(1e6), "xla")
 
 
-def test_a_graph_that_takes_the_same_course_in_three_processes_repeats() -> None:
-    assert needs_more(graph(1e6, 1e6, courses="aa"), "graph")
-    assert not needs_more(graph(1e6, 1e6, 1e6, courses="aaa"), "graph")
+def test_a_graph_that_takes_the_same_course_in_six_processes_repeats() -> None:
+    assert needs_more(graph(*[1e6] * 5, courses="aaaaa"), "graph")
+    assert not needs_more(graph(*[1e6] * 6, courses="aaaaaa"), "graph")
 
 
 def test_a_graph_in_an_eager_step_is_a_graph() -> None:
