@@ -91,6 +91,7 @@ def assignments(experiment: Experiment) -> list[Assignment]:
         for kind, count in (
             ("memory", measure.memory_processes),
             ("timing", measure.timing_processes),
+            ("host", measure.host_processes),
         )
         for index in range(count)
     ]

@@ -44,7 +44,9 @@ def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     # Imported late, so that --help and a mistyped option are answered at once.
     from runner.judging import comparison, selection
+    from runner.running import folders
 
+    options.paths = [str(folders.named(path)) for path in options.paths]
     groups = _read(options.paths)
     if len(groups) == 1 or options.by is not None:
         everything = [record for group in groups.values() for record in group]
@@ -102,7 +104,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "in one sweep, or between two sweeps or runs.",
         epilog=_EPILOG,
     )
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a sweep's folder, or a run's")
+    parser.add_argument(
+        "paths", nargs="+", metavar="PATH", help="a sweep's folder, or a run's, or latest"
+    )
     parser.add_argument(
         "--by",
         metavar="FIELD",
