@@ -23,6 +23,7 @@ What may be relied on:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -87,6 +88,11 @@ class Traced(Allocations):
     become the trial's samples."""
 
     stretches: tuple[Stretch, ...] = ()
+    course: str = ""
+    """A hash of live bytes after each event, up to the release: equal in two processes that made
+    and freed the same in the same order."""
+    graph_ops: bool = False
+    """Whether TensorFlow's graph executor ran any op: it may take them in any order."""
     collected_bytes: tuple[int, ...] = ()
     """Of the bytes live when each steady step ended, those that Python's collector freed after the
     last one: garbage, and no growth."""
@@ -247,6 +253,7 @@ class Replay:
         self._allocated_peak = self._allocator_peak = 0
         self._in_use: int | None = None
         self._live_before = 0
+        self._course = hashlib.sha256()
         self._times = self._levels = np.zeros(0, np.int64)
 
     def feed(self, window: Window) -> None:
@@ -257,6 +264,7 @@ class Replay:
             if mark.name in (Phase.COLLECTION, Phase.RELEASE):
                 self._released, run = True, min(run, begin)
         self._check(scene, run)
+        self._course.update(scene.level[:run].tobytes())
         self._take_peak(scene, run)
         self._take_stretches(scene)
         self._take_garbage(scene)
@@ -336,6 +344,8 @@ class Replay:
             peak_curve=self._readable(peak_times, peak_levels),
             allocated_peak_bytes=self._allocated_peak,
             allocator_peak_bytes=self._allocator_peak,
+            graph_ops=bool(self._op_types),
+            course=self._course.hexdigest()[:16],
             checks=Checks(
                 events=self._counts["events"],
                 trace_events=self._counts["trace_events"],
