@@ -25,7 +25,8 @@ ALLOCATIONS = Allocations(
     step=2,
     split=Split(0, 0, 300, 600),
     groups=(
-        Group("MatMul", (3, 50), "float32", 1, 600, 2 / 3, PASSING, (Scope("model/dense", 1, 600),)),
+        Group("MatMul", (3, 50), "float32", 1, 600, 2 / 3, PASSING,
+              (Scope("model/dense", 1, 600),)),
         Group("Mul", (75,), "float32", 1, 300, 1 / 3, FOR_GRADIENT,
               (Scope("model/dense/(gradient)", 1, 300),)),
     ),
