@@ -55,3 +55,6 @@ class Assignment:
     """What `StartAnew` said in an earlier process of this cell."""
     with_requests: bool = False
     """Of a memory trial: send the sequence of its allocations, too."""
+    with_lines: bool = True
+    """Of a memory trial: note which line of code makes what. Without, only to show that the figures
+    are the same."""
