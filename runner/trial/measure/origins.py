@@ -141,7 +141,7 @@ def _unoptimised(node: str) -> Iterator[str]:
             if shorter == rest:
                 break
             rest = shorter
-        rest = re.sub(r"(?:-folded.*|_\d+|-\w+)$", "", rest)
+        rest = re.sub(r"(?:_recip|_enter|_merged_input|_\d+|(?:-\w+)+)$", "", rest)
         yield scope + rest
     elif name != node:
         yield name
