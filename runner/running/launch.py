@@ -9,7 +9,6 @@ take turns then, and may disturb each other: the record says so (`in_rounds`).
 from __future__ import annotations
 
 import functools
-import json
 import multiprocessing
 import os
 import signal
@@ -67,7 +66,7 @@ def run_cell(planned: Planned, folder: Path, launcher: str) -> None:
     # loky, which is joblib's, names itself the way to start processes; the server's can't know it.
     multiprocessing.set_start_method("forkserver", force=True)
     _end_with_the_launcher()
-    swept = json.loads((folder / PLAN_FILE).read_text())["swept"]
+    swept = folders.kept(folder / PLAN_FILE, {"swept": list[str]})["swept"]
     cell = folder / str(planned.number)
     with folders.held(cell, wait=True):
         log = folders.log_file(cell)

@@ -180,13 +180,19 @@ def reproduce(record: Record) -> str:
         for name, value in spec["device"].items()
         if name != "kind" and value not in (None, 0)
     ]
-    usual = yaml.safe_load((places.conf() / f"measure/{spec['measure']['name']}.yaml").read_text())
+    usual = _usual_measure(spec["measure"]["name"])
     words += [
         f"measure.{name}={_word(value)}"
         for name, value in spec["measure"].items()
         if value != usual.get(name)
     ]
     return shlex.join(["python", "-m", "runner", *words])
+
+
+def _usual_measure(name: str) -> dict[str, Any]:
+    """The fields that need not be said; all must where that measure has been renamed since."""
+    file = places.conf() / "measure" / f"{Path(name).name}.yaml"
+    return yaml.safe_load(file.read_text()) or {} if file.is_file() else {}
 
 
 _COLOURS = (
