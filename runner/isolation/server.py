@@ -15,17 +15,18 @@ import select
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from threading import Lock, Thread, Timer
+from threading import Event, Lock, Thread
 from typing import Any
 
 from runner import lifeline
 from runner.allocations import Allocations
 from runner.errors import ServerError
+from runner.isolation import mallocs
 from runner.plan import Assignment
 from runner.records import COMPLETED, Outcome, Status, Trial
 from runner.trial import warm
@@ -52,23 +53,25 @@ class Server:
         self._context = multiprocessing.get_context("forkserver")
         self._notes: dict[str, str] = {}
 
-    def start(self) -> None:
-        """Start loading TensorFlow, and return at once."""
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start loading TensorFlow, and return at once; with `environment`, in a server that has
+        been started with those variables as well, which from now on is the one in use."""
+        environment = environment or {}
+        _take_turns(frozenset(environment.items()))
         if (pid := _server_pid()) is not None and lifeline.state(pid) == "T":
             _kill(pid)  # stopped, it would take requests and never answer one
         self._context.set_forkserver_preload(["runner.trial.warm"])
-        os.environ[warm.LOG_VARIABLE] = str(self.log.resolve())
-        try:
+        with _said({**environment, warm.LOG_VARIABLE: str(self.log.resolve())}):
             forkserver.ensure_running()
-        finally:
-            del os.environ[warm.LOG_VARIABLE]
 
     def stop(self) -> None:
-        """End the server; without this it ends with the parent."""
-        pid = _server_pid()
-        if pid is not None:
-            lifeline.end_descendants(pid)
-            _kill(pid)
+        """End all servers; without this they end with the parent."""
+        for variables in list(_servers):
+            _take_turns(variables)
+            pid = _server_pid()
+            if pid is not None:
+                lifeline.end_descendants(pid)
+                _kill(pid)
 
     def run(
         self,
@@ -80,8 +83,10 @@ class Server:
         """One trial in a child of its own. If the server is lost, before it or under it, a new one
         is started and it is tried again, once; and begun again, with its note, if the scenario
         asks to `StartAnew`."""
+        device = assignment.experiment.device
+        timed = assignment.kind == "timing"  # the other meters know glibc's malloc alone
         for last in (False, True):
-            self.start()
+            self.start(mallocs.environment(device) if timed else None)
             try:
                 trial = self._run_once(assignment, timeout_seconds, on_phase, log or self.log)
             except ServerError:
@@ -182,16 +187,25 @@ _living: set[int] = set()
 
 def _start(process: ForkServerProcess) -> None:
     """A server that never answers, as it was stopped, is killed; that raises here."""
-    watch = Timer(_START_SECONDS, lambda: _kill(_server_pid()))
-    watch.daemon = True
-    watch.start()
+    started = Event()
+    Thread(target=_watch, args=(_server_pid(), started), daemon=True).start()
     try:
         with _starting:
             process.start()
             assert process.pid is not None
             _living.add(process.pid)
     finally:
-        watch.cancel()
+        started.set()
+
+
+def _watch(server_pid: int | None, started: Event) -> None:
+    """Looks once a second, before the trial; nothing is measured yet."""
+    deadline = time.monotonic() + _START_SECONDS
+    while not started.wait(1.0):
+        stopped = server_pid is not None and lifeline.state(server_pid) == "T"
+        if stopped or time.monotonic() > deadline:
+            _kill(server_pid)
+            return
 
 
 def _end(process: ForkServerProcess, server_pid: int | None, sent: bool) -> None:
@@ -299,6 +313,37 @@ def _kill(pid: int | None) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         _ends(pid)
+
+
+_Variables = frozenset[tuple[str, str]]
+
+_servers: dict[_Variables, forkserver.ForkServer] = {frozenset(): forkserver._forkserver}
+"""One for each environment that trials were asked to start in."""
+
+
+def _take_turns(variables: _Variables) -> None:
+    """The standard library knows one server, under these names: put another one in its place."""
+    chosen = _servers.setdefault(variables, forkserver.ForkServer())
+    forkserver._forkserver = chosen
+    forkserver.ensure_running = chosen.ensure_running
+    forkserver.connect_to_new_process = chosen.connect_to_new_process
+    forkserver.get_inherited_fds = chosen.get_inherited_fds
+    forkserver.set_forkserver_preload = chosen.set_forkserver_preload
+
+
+@contextlib.contextmanager
+def _said(variables: Mapping[str, str]) -> Iterator[None]:
+    """For what is started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _server_pid() -> int | None:

@@ -400,38 +400,3 @@ def trust(allocations: Allocations) -> str:
     ]
     said = ", ".join(odd) or "each one agrees with the allocator's own running total"
     return f"Replayed from {checks.events:,} allocation events: {said}."
-
-
-# In the terminal.
-
-
-def terminal(allocations: Allocations, most: int) -> str:
-    """The groups as aligned text, the sum last."""
-    groups, total = allocations.groups, allocations.total_bytes
-    known = any(where(group) for group in groups)
-    head = "layer or scope, most bytes first" if known else ""
-    lines = [["op", "shape", "dtype", "count", "bytes", "", "share", head]]
-    for group in groups[:most]:
-        op, figures = group.op or "unknown", _counted([group], total)
-        lines.append([op, shape(group.shape), group.dtype, *figures, where(group)])
-    if rest := groups[most:]:
-        lines.append([f"{len(rest)} smaller groups", "", "", *_counted(rest, total), ""])
-    lines.append(["sum", "", "", *_counted(groups, total), ""])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    aligned = (
-        "  ".join(
-            text.rjust(width) if 3 <= number <= 6 else text.ljust(width)
-            for number, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    )
-    words = split_words(allocations.split)
-    title = f"{readable_bytes(total)} at the peak, {moment(allocations)}"
-    return "\n".join([f"{title}: {words}" if words else title, "", *aligned])
-
-
-def _counted(groups: Sequence[Group], total: int) -> list[str]:
-    whole = together(groups)
-    size = whole.bytes
-    share = percent(size / total if total else 1.0)
-    return [f"{whole.count:,}", readable_bytes(size), f"({size:,})", share]

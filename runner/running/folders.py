@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from runner import places, shape
 from runner.errors import BadInput
-from runner.records import LOG_FILE
+from runner.records import LOG_FILE, RECORD_FILE
 
-Kind = Literal["runs", "sweeps", "fits", "claims"]
+Kind = Literal["runs", "sweeps", "fits", "claims", "leaks"]
 
 
 def new_folder(kind: Kind) -> Path:
@@ -59,6 +59,19 @@ def log_file(folder: Path) -> Path:
     path = folder / LOG_FILE
     path.touch()
     return path
+
+
+def named(said: str) -> Path:
+    """The folder that a command's PATH means: the one it names, or the latest run or sweep."""
+    if said != "latest":
+        return Path(said)
+    outputs = places.outputs()
+    runs = outputs.glob(f"runs/*/*/{RECORD_FILE}")
+    cells = outputs.glob(f"sweeps/*/*/*/{RECORD_FILE}")
+    known = [file.parent for file in runs] + [file.parent.parent for file in cells]
+    if not known:
+        raise BadInput("latest: there is no run and no sweep yet.", "Make one first.")
+    return max(known, key=lambda folder: (folder.parent.name, folder.name))
 
 
 def earlier(said: str, kind: Kind, file: str, what: str) -> Path:

@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runner import places
 from runner.errors import BadInput
 from runner.verbs import Parser
+
+if TYPE_CHECKING:
+    from runner.terminal import peak
 
 _EPILOG = """\
 examples:
   python -m runner report outputs/sweeps/2026-01-31/12-00-00
       writes report.html there: one file that loads nothing, to be opened or mailed
   python -m runner report outputs/runs/2026-01-31/12-00-00 --peak
-      prints what was live at the peak, by op, shape and dtype; writes nothing
+      prints which lines of code made what was live at the peak, which layers, and what leaks;
+      writes nothing
+  python -m runner report latest --peak --by op
+      the same of the latest run or sweep, by op, shape and dtype
 """
 
 
@@ -28,9 +34,12 @@ def main(arguments: Sequence[str]) -> int:
         "allocations.csv.",
         epilog=_EPILOG,
     )
-    parser.add_argument("path", metavar="PATH", help="a run's or a sweep's folder")
+    parser.add_argument("path", metavar="PATH", help="a run's or a sweep's folder, or latest")
     parser.add_argument(
         "--peak", action="store_true", help="print what the peak is made of instead"
+    )
+    parser.add_argument(
+        "--by", choices=("line", "layer", "op"), help="of --peak: by what; by line, if not said"
     )
     parser.add_argument("--pictures", action="store_true", help="also the pictures, as PNG")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
@@ -38,15 +47,18 @@ def main(arguments: Sequence[str]) -> int:
 
     # Imported late, so that --help and a mistyped option are answered at once.
     from runner import records
+    from runner.running import folders
 
-    path = Path(options.path)
+    if options.by and not options.peak:
+        raise BadInput("--by says how --peak is printed.", "Say --peak, too.")
+    path = folders.named(options.path)
     if not path.exists():
         raise BadInput(f"{path}: there is no such folder.", "Name a run's or a sweep's folder.")
-    folders = records.find(path)
+    found = records.find(path)
     folder = path if path.is_dir() else path.parent
     if options.peak:
-        return _print_peaks(folders, options.json)
-    return _write(folder, folders, options.pictures, options.json)
+        return _print_peaks(found, options.json, options.by or "line")
+    return _write(folder, found, options.pictures, options.json)
 
 
 def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool) -> int:
@@ -70,11 +82,12 @@ def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool)
     return 0
 
 
-def _print_peaks(folders: Sequence[Path], as_json: bool) -> int:
+def _print_peaks(folders: Sequence[Path], as_json: bool, by: peak.By) -> int:
     """A table a run; in a sweep the largest groups of each cell."""
     from runner import records
-    from runner.report import peak
     from runner.report.grid import Grid
+    from runner.report.peak import MOST_GROUPS
+    from runner.terminal import peak
 
     found = [(folder, records.read(folder)) for folder in folders]
     if as_json:
@@ -89,12 +102,12 @@ def _print_peaks(folders: Sequence[Path], as_json: bool) -> int:
         print(json.dumps(plain, indent=1))
         return 0
     grid = Grid([record for _, record in found])
-    most = peak.MOST_GROUPS if len(found) == 1 else 8
+    most = MOST_GROUPS if len(found) == 1 else 8
     names = grid.varied or ["scenario", "execution", "batch_size"]
     for _, record in found:
         print(f"{grid.label(record, names)}")
         if record.allocations and record.allocations.groups:
-            print(peak.terminal(record.allocations, most))
+            print(peak.of(record.allocations, most, by))
         else:
             why = record.unavailable.get("tensor_peak_bytes", "allocations were not recorded")
             print(f"unknown: {why}")

@@ -55,13 +55,17 @@ class _Log:
         self.site = NONE
         self.backward: int | None = None
         """Within a backward pass: the stack that asked for it."""
+        self.forward: _Node | None = None
+        """Within an op's gradient: the op, where its graph is known."""
+        self.forward_scope = ""
 
 
 class _Node(NamedTuple):
     stack: int
+    """Of a backward pass: that of the op which it differentiates, if that is known; or its own,
+    where a line of the user's made it, as in a custom gradient."""
     is_backward: bool
-    is_own: bool
-    """Of a backward pass: made by a line of the user's below it, as in a custom gradient."""
+    is_known: bool
 
 
 class Calls:
@@ -94,7 +98,7 @@ class Calls:
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.autograph.pyct import loader
         from tensorflow.python.client import pywrap_tf_session
-        from tensorflow.python.eager import context
+        from tensorflow.python.eager import backprop, context
         from tensorflow.python.framework import constant_op, ops
 
         self._context = context
@@ -102,6 +106,8 @@ class Calls:
             setattr(pywrap_tfe, name, self._door(getattr(pywrap_tfe, name)))
         constant_op.convert_to_eager_tensor = self._door(constant_op.convert_to_eager_tensor)
         pywrap_tfe.TFE_Py_TapeGradient = self._backward_door(pywrap_tfe.TFE_Py_TapeGradient)
+        differentiate = self._noting_forward(backprop._gradient_function)
+        pywrap_tfe.TFE_Py_RegisterGradientFunction(differentiate)
         run = pywrap_tf_session.TF_SessionRun_wrapper
         pywrap_tf_session.TF_SessionRun_wrapper = self._door(run, _SESSION)
         ops.Graph._create_op_helper = self._noting_node(ops.Graph._create_op_helper)
@@ -151,12 +157,49 @@ class Calls:
 
     def _noting_node(self, create: Callable[..., Any]) -> Callable[..., Any]:
         def creating(graph: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
-            stack, backward = self._stack(sys._getframe(1)), self._log().backward
-            node = _Node(stack, backward is not None, backward is not None and stack != backward)
+            stack, log = self._stack(sys._getframe(1)), self._log()
+            node = _Node(stack, is_backward=False, is_known=True)
+            if log.backward is not None:
+                is_own = stack != log.backward
+                if log.forward is not None and not is_own:
+                    stack = log.forward.stack
+                node = _Node(stack, is_backward=True, is_known=is_own or log.forward is not None)
             self._nodes.setdefault(op.name, {})[getattr(graph, "name", "")] = node
             return create(graph, op, *args, **kwargs)
 
         return creating
+
+    def _noting_forward(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
+        def differentiating(
+            op: Any, attrs: Any, count: Any, inputs: Any, outputs: Any, *rest: Any
+        ) -> Any:
+            log = self._log()
+            before = log.forward, log.forward_scope
+            log.forward = self._forward(op, inputs, outputs)
+            log.forward_scope = rest[-1] or ""
+            try:
+                return differentiate(op, attrs, count, inputs, outputs, *rest)
+            finally:
+                log.forward, log.forward_scope = before
+
+        return differentiating
+
+    def _forward(self, op_type: str, inputs: Any, outputs: Any) -> _Node | None:
+        """The node of a graph that is differentiated. A tape keeps of its inputs and its outputs
+        only those that the gradient needs."""
+        for each in outputs or ():
+            if (op := _op(each)) is not None:
+                return self._node(op)
+        for each in inputs or ():
+            if _op(each) is not None:
+                fed = [op for op in each.consumers() if op.type == op_type]
+                nodes = {node for node in map(self._node, fed) if node and not node.is_backward}
+                if len(nodes) == 1:
+                    return nodes.pop()
+        return None
+
+    def _node(self, op: Any) -> _Node | None:
+        return self._nodes.get(op.name, {}).get(getattr(op.graph, "name", ""))
 
     def _noting_sources(self, load: Callable[..., Any]) -> Callable[..., Any]:
         """AutoGraph runs what it generated, and knows which line each one came from."""
@@ -174,6 +217,8 @@ class Calls:
     def _site(self, frame: FrameType, log: _Log, function: str) -> int:
         context = self._context._context
         scope = context._thread_local_data.scope_name if context is not None else ""
+        if log.backward is not None:
+            scope = log.forward_scope
         key = self._stack(frame), scope, function, log.backward is not None
         number = self._site_of.get(key)
         if number is None:
@@ -290,16 +335,21 @@ class Calls:
         called = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", function)
         graph = called[1] if called else function
         for name in spellings(op):
-            for node in self._nodes.get(name, {}).values():
-                if node.is_own:
-                    return self._lines(node.stack, "", is_backward=True)
+            node = self._named(name, graph)
+            if node is not None and node.is_backward and node.is_known:
+                return self._lines(node.stack, "", is_backward=True)
         for name, is_backward in original_names(op):
-            graphs = self._nodes.get(name)
-            if not graphs:
-                continue
-            node = graphs.get(graph) or next(reversed(graphs.values()))
-            return self._lines(node.stack, "", is_backward or node.is_backward)
+            node = self._named(name, graph)
+            if node is not None:
+                return self._lines(node.stack, "", is_backward or node.is_backward)
         return None
+
+    def _named(self, name: str, graph: str) -> _Node | None:
+        """In this graph or, of a function that was put into it, in the latest that has it."""
+        graphs = self._nodes.get(name)
+        if not graphs:
+            return None
+        return graphs.get(graph) or next(reversed(graphs.values()))
 
     def _lines(self, stack: int, scope: str, is_backward: bool) -> Origin:
         frames: list[Frame] = []
@@ -314,3 +364,11 @@ class Calls:
                 frames.append(frame)
         why = None if frames else "no line of Python's was on the stack but the runner's own"
         return Origin(tuple(frames), scope, is_backward, self._is_library[stack], why)
+
+
+def _op(tensor: Any) -> Any:
+    """The node of a graph that makes it; an eager tensor has none, and says so by an exception."""
+    try:
+        return tensor.op
+    except AttributeError:
+        return None
