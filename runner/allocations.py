@@ -96,6 +96,7 @@ class Part:
     """Places in `Allocations.frames`, outermost first: the line itself is the last."""
     count: int
     bytes: int
+    split: Split | None = None
 
     @property
     def is_gradient(self) -> bool:

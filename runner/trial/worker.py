@@ -263,7 +263,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     execution = Execution(experiment.execution)
     requests = RequestCollector(placed.allocator)
     also = requests.feed if assignment.with_requests else None
-    calls = Calls(own=[_folder_of(experiment.scenario)])
+    calls = Calls([_folder_of(experiment.scenario)], Path(tempfile.gettempdir()) / "xla")
     calls.watch()
     tracing = AllocationTracing(placed.allocator, also=also, witness=calls)
     steps = experiment.measure.memory_steps
