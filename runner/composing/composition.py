@@ -31,6 +31,7 @@ from runner.composing.experiments import as_word, experiment_from, set_field, un
 from runner.composing.translation import first_line, translated
 from runner.composing.words import checked
 from runner.errors import BadInput, RunnerError
+from runner.judging import selection
 from runner.plan import Plan, Planned
 
 
@@ -213,12 +214,19 @@ def changed(cell: Planned, number: int, fields: Mapping[str, Any]) -> Planned:
 
 
 def _swept(cells: Sequence[Planned]) -> tuple[str, ...]:
-    """The keys whose overrides differ between cells, in the order that Hydra took them."""
+    """The keys whose overrides differ between cells, in the order that Hydra took them; of a whole
+    mapping, its entries that differ."""
     values: dict[str, set[str]] = {}
     for cell in cells:
+        fields = selection.fields(cell.experiment.spec)
         for word in cell.overrides:
             key, _, value = word.lstrip("+").partition("=")
-            values.setdefault(key, set()).add(value)
+            whole = key.startswith("scenario.")
+            entries = [name for name in fields if whole and name.startswith(f"{key}.")]
+            if not entries:
+                values.setdefault(key, set()).add(value)
+            for name in entries:
+                values.setdefault(name, set()).add(selection.word(fields[name]))
     return tuple(key for key, seen in values.items() if len(seen) > 1)
 
 

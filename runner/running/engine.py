@@ -83,7 +83,7 @@ def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
 def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: str | None) -> Run:
     """A sweep's cell in its folder. Its record says of the sweep: which, what was varied, and
     whether its trials took turns with those of the other cells."""
-    words = dict(word.lstrip("+").partition("=")[::2] for word in planned.overrides)
+    words = planned.said
     tag = {
         "id": sweep_id(folder),
         "cell": planned.number,
