@@ -168,9 +168,9 @@ class Lives:
 
 @dataclass(frozen=True)
 class Leak:
-    """Allocations of a step that are still live when the next step ends, in a trial whose live
-    bytes grow from step to step. (Where they don't, what lasts took the place of something else,
-    as a variable's new value does.)"""
+    """Allocations of a step that are live at the end, after Python's collector has run, in a trial
+    whose live bytes grew from step to step. (Where they didn't, what lasts took the place of
+    something else, as a variable's new value does.)"""
 
     op: str
     scope: str

@@ -39,7 +39,9 @@ Count = Annotated[int, Range(1, _MOST)]
 NonNegative = Annotated[int, Range(0, _MOST)]
 Seconds = Annotated[float, Range(1e-3, 1e7)]
 
+Malloc = Literal["default", "jemalloc", "tcmalloc"]
 DeviceKind = Literal["auto", "cpu", "gpu"]
+BetweenSteps = Literal["nothing", "gc_collect", "clear_session", "malloc_trim"]
 TrackingKind = Literal["local", "server", "none"]
 
 T = TypeVar("T")
@@ -54,6 +56,12 @@ class Device:
     memory_limit_mb: Count | None
     intra_op_threads: Count | None
     inter_op_threads: Count | None
+    malloc: Malloc = "default"
+    malloc_arenas: Count | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind == "cpu" and self.index:
+            raise ValueError(f"index={self.index}: there is one CPU, number 0")
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,8 @@ class Measure:
     memory_steps: Count
     timeout_seconds: Seconds
     host_limit_mb: Count | None
+    host_processes: NonNegative = 0
+    between_steps: BetweenSteps = "nothing"
 
     def __post_init__(self) -> None:
         if self.timing_processes == self.memory_processes == 0:

@@ -2,7 +2,7 @@
 a path is spelled, and a file gets to its place. Core: standard library only.
 
 In a clone `conf/` and `scenarios/` lie beside `runner/`, for people to find; in an installed copy
-they lie inside it (see setup.py), so that nothing of ours takes a common name in site-packages.
+they lie inside it (see pyproject.toml), so that nothing of ours takes a common name there.
 Either way the package of the scenarios is imported as `scenarios`: importing `runner` puts a finder
 first that knows where it is. So a scenario's path, which a cell's hash is made of, and what is
 pickled for a child are the same in both, and no folder named `scenarios` where the user stands gets

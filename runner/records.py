@@ -37,11 +37,13 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a trial goes through, in this order."""
+    """What a trial goes through, in this order. `COLLECTION` is a moment more than a phase: what
+    Python's collector frees after the last step, so that garbage isn't taken for growth."""
 
     BUILD = "build"
     FIRST_CALL = "first_call"
     STEPS = "steps"
+    COLLECTION = "collection"
     RELEASE = "release"
 
 

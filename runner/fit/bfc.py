@@ -15,22 +15,12 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from runner.trial.measure.requests import Requests
+
 ALIGNMENT = 256
 _FIRST_REGION = 2 << 20
 _MOST_UNSPLIT = 128 << 20
 """A chunk that is larger than asked for by this much is split even if less than twice as large."""
-
-
-@dataclass(frozen=True)
-class Requests:
-    """What a trial asked its allocator for. `bytes` and `labels` have an entry an allocation, by
-    birth: its size, and what asked for it. `order` has the allocations' numbers: each where it is
-    made, and a second time where it is freed. `grows`: as of the `Pool`."""
-
-    bytes: tuple[int, ...]
-    labels: tuple[str, ...]
-    order: tuple[int, ...]
-    grows: bool = True
 
 
 class OutOfMemory(Exception):

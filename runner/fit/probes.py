@@ -18,7 +18,7 @@ from runner.errors import BadInput
 from runner.fit import search as fitting
 from runner.fit.search import Found, Model, Probe, Search
 from runner.isolation.server import Server
-from runner.judging import estimate, selection
+from runner.judging import growth, selection
 from runner.metrics import readable_bytes
 from runner.plan import Assignment, Planned
 from runner.records import Outcome, Record, Status, Trial
@@ -133,11 +133,11 @@ class _RealProber:
         if not trial.outcome.completed:
             return Probe(value, fits=False)
         peak = trial.facts.get("tensor_peak_bytes")
-        growth = _growth(trial)
-        if growth > 0 and peak is not None:
+        rate = _growth(trial)
+        if rate > 0 and peak is not None:
             measure = cell.experiment.measure
             more = max(0, measure.warmup_steps + measure.steps - measure.memory_steps)
-            return Probe(value, fits=True, peak_bytes=round(peak + growth * more), whole=True)
+            return Probe(value, fits=True, peak_bytes=round(peak + rate * more), whole=True)
         on_gpu = str(trial.facts["device"]).startswith("GPU")
         asked = requests.from_json(sequence, grows=not on_gpu) if sequence else None
         needs_more = self.limit.vary.startswith("measure.") or peak is None
@@ -234,8 +234,8 @@ def _tag(limit: Limit, value: int) -> dict[str, Any]:
 
 
 def _growth(trial: Trial) -> float:
-    live = trial.steps.get("tensor_live_bytes", [])
-    return estimate.tensor_growth(live) if len(live) >= 2 else 0.0
+    found = growth.of_tensors(trial)
+    return (found.bytes_per_step or 0.0) if found else 0.0
 
 
 def _varies(trial: Trial) -> bool:

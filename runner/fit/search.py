@@ -33,10 +33,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.fit import bfc
-from runner.fit.bfc import Requests
 from runner.judging.law import Law, law
 from runner.judging.tolerance import tolerance
 from runner.metrics import METRICS
+from runner.trial.measure.requests import Requests
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
@@ -26,6 +26,7 @@ from typing import Any
 
 from runner.allocations import Allocations
 from runner.errors import ServerError
+from runner.isolation import mallocs
 from runner.plan import Assignment
 from runner.records import COMPLETED, Outcome, Status, Trial
 from runner.trial import warm
@@ -49,22 +50,24 @@ class Server:
         self._context = multiprocessing.get_context("forkserver")
         self._notes: dict[str, str] = {}
 
-    def start(self) -> None:
-        """Start loading TensorFlow, and return at once."""
+    def start(self, environment: Mapping[str, str] | None = None) -> None:
+        """Start loading TensorFlow, and return at once; with `environment`, in a server that has
+        been started with those variables as well, which from now on is the one in use."""
+        environment = environment or {}
+        _take_turns(frozenset(environment.items()))
         self._context.set_forkserver_preload(["runner.trial.warm"])
-        os.environ[warm.LOG_VARIABLE] = str(self.log.resolve())
-        try:
+        with _said({**environment, warm.LOG_VARIABLE: str(self.log.resolve())}):
             forkserver.ensure_running()
-        finally:
-            del os.environ[warm.LOG_VARIABLE]
 
     def stop(self) -> None:
-        """End the server; without this it ends with the parent."""
-        pid = _server_pid()
-        if pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            _ends(pid)
+        """End all servers; without this they end with the parent."""
+        for variables in list(_servers):
+            _take_turns(variables)
+            pid = _server_pid()
+            if pid is not None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                _ends(pid)
 
     def run(
         self,
@@ -75,8 +78,10 @@ class Server:
     ) -> Trial:
         """One trial in a child of its own. If the server is lost under it, it is tried again; and
         begun again, with its note, if the scenario asks to `StartAnew`."""
+        device = assignment.experiment.device
+        timed = assignment.kind == "timing"  # the other meters know glibc's malloc alone
         for _ in range(2):
-            self.start()
+            self.start(mallocs.environment(device) if timed else None)
             trial = self._run_once(assignment, timeout_seconds, on_phase, log or self.log)
             if trial.outcome.reason != _SERVER_LOST:
                 break
@@ -248,6 +253,37 @@ def _ends(pid: int | None) -> bool:
         return bool(select.select([process], [], [], 0.5)[0])
     finally:
         os.close(process)
+
+
+_Variables = frozenset[tuple[str, str]]
+
+_servers: dict[_Variables, forkserver.ForkServer] = {frozenset(): forkserver._forkserver}
+"""One for each environment that trials were asked to start in."""
+
+
+def _take_turns(variables: _Variables) -> None:
+    """The standard library knows one server, under these names: put another one in its place."""
+    chosen = _servers.setdefault(variables, forkserver.ForkServer())
+    forkserver._forkserver = chosen
+    forkserver.ensure_running = chosen.ensure_running
+    forkserver.connect_to_new_process = chosen.connect_to_new_process
+    forkserver.get_inherited_fds = chosen.get_inherited_fds
+    forkserver.set_forkserver_preload = chosen.set_forkserver_preload
+
+
+@contextlib.contextmanager
+def _said(variables: Mapping[str, str]) -> Iterator[None]:
+    """For what is started meanwhile."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _server_pid() -> int | None:

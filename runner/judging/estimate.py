@@ -18,34 +18,21 @@ of three processes never leave their range and cover 75 %; the interval of the m
 one covers 94 to 99 % for 2 to 20 processes that are normal, heavy-tailed, skewed or with one in
 seven gone astray (`test_estimate`); only where processes fall into two equal camps, 83 to 94 %.
 
-Growth of host memory is Theil and Sen's slope over the second half of the steps. It counts where
-its interval is above 0, it adds up to `HOST_GROWTH_FLOOR` over that half, and the rise goes on
-throughout: arenas of `malloc` come in jumps, and two of them make a slope, but no leak.
+What counts as growth is `growth`'s to say.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from runner.judging import growth
+from runner.judging.growth import Growth
 from runner.metrics import METRICS, Metric
 from runner.records import Phase, Trial
-
-HOST_GROWTH_FLOOR = 256 * 1024
-"""Bytes over the second half of the steps below which resident memory is called flat: two of
-malloc's smallest enlargements. Over 200 steps that is 2.6 kB a step."""
-
-GROWTH_STEPS = 200
-GROWTH_SECONDS = 10.0
-GROWTH_LEAST_STEPS = 30
-"""Slow growth needs this many steps, or this many seconds of them, and never fewer than these."""
-
-_Z = 1.959963984540054  # the normal distribution's 97.5 % quantile
-_MOST_POINTS = 500  # the slope of a longer series is taken from as many of its points
 
 
 @dataclass(frozen=True)
@@ -84,8 +71,8 @@ def samples(trials: Sequence[Trial], name: str, spec: Mapping[str, Any]) -> list
     elif name == "examples_per_second":
         seconds = samples(trials, "step_seconds", spec)
         return [spec["batch_size"] / value for value in seconds if value > 0]
-    elif name == "host_growth_bytes_per_step":
-        values = [host_growth(series) for series in map(_enough_for_growth, evidence) if series]
+    elif name in _GROWTH:
+        return growth.over_processes(_judged(evidence, name), most=metric.source == "timing")
     else:
         values = [_READ[name](trial) for trial in evidence]
     return [value for value in values if value is not None]
@@ -144,17 +131,16 @@ def _most_in_a_step(trial: Trial) -> float | None:
     return max(_steady(trial, "tensor_peak_bytes"), default=None)
 
 
-def _tensor_growth(trial: Trial) -> float | None:
-    live = _steady(trial, "tensor_live_bytes")
-    return tensor_growth(live) if len(live) >= 2 else None
-
+_GROWTH: dict[str, Callable[[Trial], Growth | None]] = {
+    "tensor_growth_bytes_per_step": growth.of_tensors,
+    "host_growth_bytes_per_step": growth.of_host,
+}
 
 _READ: dict[str, Callable[[Trial], float | None]] = {
     "tensor_peak_bytes": _fact("tensor_peak_bytes"),
     "tensor_step_peak_bytes": _most_in_a_step,
     "tensor_live_bytes": _last_live,
     "tensor_retained_bytes": _fact("tensor_retained_bytes"),
-    "tensor_growth_bytes_per_step": _tensor_growth,
     "allocated_bytes_per_step": _median_of_steps("allocated_bytes"),
     "allocations_per_step": _median_of_steps("allocations"),
     "allocator_peak_bytes": _fact("allocator_peak_bytes"),
@@ -168,6 +154,10 @@ _READ: dict[str, Callable[[Trial], float | None]] = {
     "graph_nodes": _fact("graph_nodes"),
     "graph_nodes_per_step": _fact("graph_nodes_per_step"),
 }
+
+
+def _judged(trials: Sequence[Trial], name: str) -> list[Growth]:
+    return [found for found in map(_GROWTH[name], trials) if found is not None]
 
 
 # From processes to one value.
@@ -206,8 +196,8 @@ def _combined(metric: Metric, values: list[float]) -> tuple[float, tuple[float, 
             interval = (math.exp(low), math.exp(high))
     else:
         # Growth exists where most processes show it, so its median may not be a mean of two.
-        growth = metric.name == "host_growth_bytes_per_step"
-        value = statistics.median_low(values) if growth else statistics.median(values)
+        is_growth = metric.name == "host_growth_bytes_per_step"
+        value = statistics.median_low(values) if is_growth else statistics.median(values)
         if len(values) >= 2:
             low, high = median_interval(values)
             # Resident memory is above the start, or a little below; no interval says more.
@@ -251,71 +241,6 @@ def _median(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-# Growth.
-
-
-@dataclass(frozen=True)
-class Slope:
-    """Per step, with Sen's 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-
-def theil_sen(series: Sequence[float]) -> Slope:
-    """The median of the slopes between all pairs of points: a jump or two don't move it."""
-    import numpy as np
-
-    count = len(series)
-    chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).round().astype(int))
-    points = np.asarray(series, dtype=float)[chosen]
-    first, second = np.triu_indices(len(chosen), k=1)
-    slopes = np.sort((points[second] - points[first]) / (chosen[second] - chosen[first]))
-    pairs, n = len(slopes), len(chosen)
-    spread = _Z * math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
-    low = max(0, math.floor((pairs - spread) / 2))
-    high = min(pairs - 1, math.ceil((pairs + spread) / 2))
-    return Slope(float(np.median(slopes)), float(slopes[low]), float(slopes[high]))
-
-
-def tensor_growth(live: Sequence[float]) -> float:
-    """Bytes a step: the slope of live bytes, exact where it is the same throughout, 0 where live
-    bytes only move about."""
-    steps = [later - earlier for earlier, later in itertools.pairwise(live)]
-    one_way = all(step > 0 for step in steps) or all(step < 0 for step in steps)
-    slope = theil_sen(live)
-    return slope.value if one_way or slope.low > 0 or slope.high < 0 else 0.0
-
-
-def host_growth(resident: Sequence[float]) -> float:
-    """Bytes a step of one process; 0 where resident memory has settled, or can't be told from it.
-
-    A leak rises all along; a few jumps make a slope too, but leave most tenths level with those
-    before. So of the eight rises from a tenth to the next but one, at least six must be half of
-    what the slope promises, or more. (To the next one would miss growth that comes in stairs: what
-    holds on between two collections of Python's garbage comes as 200 kB every dozen steps.)
-    """
-    import numpy as np
-
-    half = resident[len(resident) // 2 :]
-    slope = theil_sen(half)
-    levels = [float(np.median(tenth)) for tenth in np.array_split(half, 10)]
-    promised = slope.value * len(half) / 5
-    rises = (later - earlier for earlier, later in zip(levels, levels[2:], strict=False))
-    kept = sum(rise > promised / 2 for rise in rises)
-    floor = HOST_GROWTH_FLOOR / len(half)
-    return slope.value if slope.low > 0 and slope.value > floor and kept >= 6 else 0.0
-
-
-def _enough_for_growth(trial: Trial) -> list[float]:
-    """Resident memory after each step, where there are steps enough for slow growth to show."""
-    resident = trial.steps.get("host_bytes", [])
-    seconds = sum(trial.steps.get("seconds", []))
-    enough = len(resident) >= GROWTH_STEPS or seconds >= GROWTH_SECONDS
-    return resident if enough and len(resident) >= GROWTH_LEAST_STEPS else []
-
-
 # Why a metric is null.
 
 
@@ -339,26 +264,41 @@ def _why_unknown(trials: Sequence[Trial], metric: Metric, spec: Mapping[str, Any
         reason = trial.facts.get("unavailable", {}).get(metric.name)
         if reason:
             return str(reason)
-    if metric.name == "host_growth_bytes_per_step":
-        return _too_few_for_growth(completed, spec)
+    if metric.name in _GROWTH and (found := _judged(completed, metric.name)):
+        return _growth_unknown(completed, metric, found, spec)
     if metric.name in ("step_seconds", "examples_per_second"):
         return "no step was left after the warm-up"
     return f"the {source} trials' samples don't hold it"
 
 
-def _too_few_for_growth(trials: Sequence[Trial], spec: Mapping[str, Any]) -> str:
+def _growth_unknown(
+    trials: Sequence[Trial], metric: Metric, found: Sequence[Growth], spec: Mapping[str, Any]
+) -> str:
+    needed = max(one.steps_needed or 0 for one in found)
+    if metric.source == "memory":
+        steps = max(len(trial.steps["tensor_live_bytes"]) for trial in trials)
+        return (
+            f"live bytes rose in {steps} steps, but not so that they must go on; "
+            f"say measure.memory_steps={needed}"
+        )
     steps, seconds = max(
         (len(trial.steps.get("host_bytes", [])), sum(trial.steps.get("seconds", [])))
         for trial in trials
     )
+    if growth.enough_for_host(steps, seconds):
+        most = f" measure.max_seconds={math.ceil(1.2 * seconds * needed / steps)}"
+        return (
+            f"resident memory rose in {steps} steps, but by too little, or too unevenly, to tell "
+            f"growth from malloc's leaps; say measure.steps={needed}{most}"
+        )
     remedy = (
         "measure=standard"
         if spec.get("measure", {}).get("name") == "quick"
-        else f"measure.steps={GROWTH_STEPS}, or measure.max_seconds={GROWTH_SECONDS:g} with "
-        f"measure.min_steps={GROWTH_LEAST_STEPS}"
+        else f"measure.steps={growth.HOST_STEPS}, or measure.max_seconds={growth.HOST_SECONDS:g} "
+        f"with measure.min_steps={growth.HOST_LEAST_STEPS}"
     )
     return (
         f"{steps} steps in {seconds:.2g} s are too few to see slow growth: it takes "
-        f"{GROWTH_STEPS}, or {GROWTH_SECONDS:g} s of them and {GROWTH_LEAST_STEPS} at least; "
-        f"say {remedy}"
+        f"{growth.HOST_STEPS}, or {growth.HOST_SECONDS:g} s of them and "
+        f"{growth.HOST_LEAST_STEPS} at least; say {remedy}"
     )

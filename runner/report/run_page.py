@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+from runner.export.command import reproduce
 from runner.judging import estimate, selection
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Trial
@@ -25,7 +26,6 @@ from runner.report.tables import (
     table,
     times,
 )
-from runner.tracking.content import reproduce
 
 _HEADLINES = (
     "tensor_peak_bytes",

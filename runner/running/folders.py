@@ -15,7 +15,7 @@ from runner import places
 from runner.errors import BadInput
 from runner.records import LOG_FILE, RECORD_FILE
 
-Kind = Literal["runs", "sweeps", "fits", "claims"]
+Kind = Literal["runs", "sweeps", "fits", "claims", "leaks"]
 
 
 def new_folder(kind: Kind) -> Path:

@@ -15,9 +15,9 @@ from runner.tracking import Links, StoreProblem, Tracker
 class Publishing:
     """Everything of one plan, whose folder is `folder`, on its way into the store."""
 
-    def __init__(self, tracker: Tracker, choice: Tracking, folder: Path) -> None:
+    def __init__(self, tracker: Tracker, choice: Tracking | None, folder: Path) -> None:
         self._tracker = tracker
-        self._later = tracking.publish_command(folder, choice)
+        self._later = tracking.publish_command(folder, choice) if choice else ""
         self._ready = False
         self._waiting: list[Path] = []
         self._reason: str | None = None

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-import shlex
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,10 +15,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from runner import places
 from runner.allocations import Allocations
+from runner.export.command import reproduce
 from runner.foreign import fenced, in_markdown, printable, span
 from runner.judging import selection
 from runner.metrics import METRICS, Metric, readable, readable_bytes
@@ -164,32 +160,6 @@ def swept_fields(record: Record) -> list[str]:
     return [str(field) for field in (record.sweep or {}).get("swept", ())]
 
 
-def reproduce(record: Record) -> str:
-    """The command that measures this cell again."""
-    spec = record.spec
-    words = [
-        f"scenario={spec['scenario']}",
-        f"execution={spec['execution']}",
-        f"device={spec['device']['kind']}",
-        f"batch_size={spec['batch_size']}",
-        f"seed={spec['seed']}",
-        f"measure={spec['measure']['name']}",
-    ]
-    words += [f"scenario.{name}={_word(value)}" for name, value in spec["parameters"].items()]
-    words += [
-        f"device.{name}={_word(value)}"
-        for name, value in spec["device"].items()
-        if name != "kind" and value not in (None, 0)
-    ]
-    usual = yaml.safe_load((places.conf() / f"measure/{spec['measure']['name']}.yaml").read_text())
-    words += [
-        f"measure.{name}={_word(value)}"
-        for name, value in spec["measure"].items()
-        if value != usual.get(name)
-    ]
-    return shlex.join(["python", "-m", "runner", *words])
-
-
 _COLOURS = (
     *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2"),
     *("#9c755f", "#edc948", "#ff9da7", "#2f4b7c", "#8cd17d", "#a05195"),
@@ -209,22 +179,6 @@ def _parameters(spec: dict[str, Any]) -> dict[str, str]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _word(value: Any) -> str:
-    """A value in Hydra's grammar: a plain word where that is read as the same text."""
-    if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_word(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_word, value)) + "]"
-    if not isinstance(value, str):
-        return json.dumps(value)
-    if re.fullmatch(r"[A-Za-z_][\w./:-]*", value) and value.lower() not in _OTHER_THAN_TEXT:
-        return value
-    return "'" + re.sub(r"(\\*)'", r"\1\1\\'", value) + "'"
-
-
-_OTHER_THAN_TEXT = ("true", "false", "null", "nan", "inf")
 
 
 def _figures(record: Record) -> Iterator[Point]:

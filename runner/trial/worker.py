@@ -65,17 +65,23 @@ class Desk:
 
 
 class _Announcing:
-    """A meter that says which phase begins, then lets the real one read."""
+    """A meter that says which phase begins, does what is to be done between two steps, then lets
+    the real one read."""
 
-    def __init__(self, meter: Meter, pipe: Connection) -> None:
+    def __init__(
+        self, meter: Meter, pipe: Connection, between: Callable[[int], object] = lambda _: None
+    ) -> None:
         self._meter = meter
         self._pipe = pipe
+        self._between = between
         self._phase: Phase | None = None
 
     def begin(self, phase: Phase, step: int) -> None:
         if phase is not self._phase:
             self._phase = phase
             _say(self._pipe, phase=phase.value)
+        if phase is Phase.STEPS:
+            self._between(step)
         self._meter.begin(phase, step)
 
     def end(self, phase: Phase, step: int) -> None:
@@ -117,7 +123,7 @@ def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     if warm.problem:
         raise RunnerError(f"TensorFlow could not be loaded.\n{warm.problem}")
     _limit_host(assignment)
-    trial = {"timing": _time, "memory": _trace, "look": _look}[assignment.kind]
+    trial = {"timing": _time, "memory": _trace, "host": _hold, "look": _look}[assignment.kind]
     return trial(assignment, pipe, facts)
 
 
@@ -126,7 +132,7 @@ def _limit_host(assignment: Assignment) -> None:
     limit_mb = assignment.experiment.measure.host_limit_mb
     if limit_mb is None:
         return
-    if assignment.kind == "memory":
+    if assignment.kind in ("memory", "host"):
         limit_mb += _TRACER_MB
     with open("/proc/self/status") as status:  # noqa: PTH123
         data = next(line for line in status if line.startswith("VmData:"))
@@ -178,6 +184,8 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner.trial import devices
     from runner.trial.execution import Execution
+    from runner.trial.measure import between
+    from runner.trial.measure.between import Books
     from runner.trial.measure.meters import HostMemory, TimingMeter
 
     experiment = assignment.experiment
@@ -187,11 +195,18 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
-    meter = TimingMeter(HostMemory())
+    books = Books(limits.most_steps)
+    remedy = between.remedy(measure.between_steps)
+
+    def do_between(step: int) -> None:
+        remedy()
+        books.note(step)
+
+    meter = TimingMeter(HostMemory(), limits.most_steps)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
-        _Announcing(meter, pipe),
+        _Announcing(meter, pipe, do_between),
         limits,
         placed.settle,
         execution.observe,
@@ -202,10 +217,12 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         "steps": {"seconds": meter.seconds, "host_bytes": meter.host_bytes},
         "facts": {
             "warmup_steps": measure.warmup_steps,
+            "host_collected_bytes": meter.collected_bytes,
             "unavailable": {"host_peak_bytes": problem} if problem else {},
             **facts,
             **placed.findings(exact=False),
             **execution.facts(steps - measure.warmup_steps),
+            "malloc": books.to_json(),
         },
     }
 
@@ -214,9 +231,10 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
     from runner.trial import devices
     from runner.trial.execution import Execution
-    from runner.trial.measure import samples
+    from runner.trial.measure import between, samples
     from runner.trial.measure.calls import Calls
     from runner.trial.measure.meters import MemoryMeter
+    from runner.trial.measure.replay import NoAllocations, Traced
     from runner.trial.measure.requests import RequestCollector
     from runner.trial.measure.tracing import AllocationTracing
 
@@ -230,12 +248,13 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     calls.watch()
     tracing = AllocationTracing(placed.allocator, also=also, witness=calls)
     steps = experiment.measure.memory_steps
+    remedy = between.remedy(experiment.measure.between_steps)
     tracing.start()
     try:
         _on_a_bare_stack(
             go_through,
             lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
-            _Announcing(MemoryMeter(tracing), pipe),
+            _Announcing(MemoryMeter(tracing), pipe, lambda _: remedy()),
             Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
             placed.settle,
             execution.observe,
@@ -251,9 +270,44 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     peak = placed.allocator_peak_bytes()
     facts |= {**placed.findings(exact=True), **execution.facts(steps), "allocator_peak_bytes": peak}
     found = tracing.finish()
+    counted = isinstance(found, Traced) and found.checks and found.checks.events
+    if placed.is_disarmed and not counted:
+        found = NoAllocations(devices.DISARMED)
+        del facts["allocator_peak_bytes"]
     if assignment.with_requests:
         facts["requests"] = requests.to_json()
     return samples.of_memory_trial(found, facts)
+
+
+def _hold(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """A host trial: what each step leaves behind, by line and kind, and what holds it."""
+    from runner.trial import devices, hold
+    from runner.trial.execution import Execution
+    from runner.trial.measure import between
+    from runner.trial.measure.survivors import Survivors
+
+    experiment = assignment.experiment
+    survivors = Survivors()
+    placed = devices.prepare(experiment.device, exact=False)
+    facts.update(placed.facts)
+    execution = Execution(experiment.execution)
+    remedy = between.remedy(experiment.measure.between_steps)
+    traced, found = hold.go_through(
+        lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
+        _Announcing(_Silent(), pipe, lambda _: remedy()),
+        survivors,
+        placed.settle,
+    )
+    held = {"steps": traced, "survivors": survivors.read(), **found}
+    return {"facts": {**facts, "held": held, "unavailable": {}}}
+
+
+class _Silent:
+    """A meter that reads nothing."""
+
+    def begin(self, phase: Phase, step: int) -> None: ...
+
+    def end(self, phase: Phase, step: int) -> None: ...
 
 
 def _folder_of(scenario: object) -> Path:

@@ -21,8 +21,8 @@ from runner.running import folders
 from runner.verbs import Parser
 
 if TYPE_CHECKING:
-    from runner.claims.verdicts import Case, Claim, Judgement, Lookup, Words
-    from runner.plan import Plan, Planned
+    from runner.claims.cells import Work
+    from runner.claims.verdicts import Claim, Judgement, Lookup, Words
     from runner.records import Record
 
 CLAIMS_FILE = "claims.json"
@@ -67,7 +67,10 @@ def main(arguments: Sequence[str]) -> int:
     settings = _settings([word for word in options.word if "=" in word])
     resume = settings.pop("resume", None)
     asked = _Asked.again(str(resume), names, settings) if resume else _Asked.anew(names, settings)
-    return _judge(asked, _compose([_load(path) for path in asked.paths], asked.settings),
+
+    from runner.claims.cells import compose
+
+    return _judge(asked, compose([_load(path) for path in asked.paths], asked.settings),
                   options.json, started)  # fmt: skip
 
 
@@ -187,115 +190,20 @@ def _spelled(path: Path) -> str:
     return str(path.relative_to(conf)) if path.is_relative_to(conf) else str(path)
 
 
-# What is to be run.
-
-
-@dataclass(frozen=True)
-class _Work:
-    claims: tuple[Claim, ...]
-    plan: Plan
-    numbers: Mapping[tuple[tuple[str, Any], ...], int]
-    """Which cell of the plan a claim's words mean."""
-
-    def number(self, words: Words) -> int:
-        return self.numbers[_key(words)]
-
-
-def _key(words: Words) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(words.items()))
-
-
-def _compose(claims: Sequence[Claim], settings: Words) -> _Work:
-    """Every cell that some claim wants, once, with the trials that some claim rests on."""
-    from runner.composing import composition
-    from runner.plan import Plan
-
-    wanted = {_key(cell): cell for claim in claims for case in claim.cases for cell in case.cells}
-    try:
-        planned = composition.cells([{**settings, **cell} for cell in wanted.values()])
-    except BadInput:
-        _blame(claims, settings)
-        raise
-    cell_of = dict(zip(wanted, planned, strict=True))
-    kinds: dict[str, set[str]] = {}
-    for claim in claims:
-        for case in claim.cases:
-            _check_units(claim, case, [cell_of[_key(words)] for words in case.at(case.run)])
-            for words in case.cells:
-                kinds.setdefault(cell_of[_key(words)].experiment.cell, set()).update(case.kinds)
-    cells: dict[str, Planned] = {}
-    for cell in planned:
-        identity = cell.experiment.cell
-        if identity not in cells:
-            unused = {
-                f"measure.{kind}_processes": 0
-                for kind in ("memory", "timing")
-                if kind not in kinds[identity]
-            }
-            cells[identity] = composition.changed(cell, len(cells), unused)
-    numbers = {key: cells[cell.experiment.cell].number for key, cell in cell_of.items()}
-    return _Work(
-        tuple(claims), Plan(tuple(cells.values()), is_sweep=True, resume=None, swept=()), numbers
-    )
-
-
-def _blame(claims: Sequence[Claim], settings: Words) -> None:
-    """Which claim's cell can't be composed; the settings' own mistakes are nobody's."""
-    from runner.composing import composition
-
-    for claim in claims:
-        for number, case in enumerate(claim.cases):
-            for words in case.cells:
-                try:
-                    composition.cells([{**settings, **words}])
-                except BadInput as error:
-                    if any(error.problem.startswith(key) for key in settings):
-                        raise
-                    where = f"claim {claim.id}: cases.{number}"
-                    raise BadInput(f"{where}: {error.problem}", error.remedy) from None
-
-
-def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
-    for expectation in case.expect:
-        for cell in cells:
-            try:
-                expectation.check_cell(cell.experiment.spec)
-            except BadInput as error:
-                where = f"claim {claim.id}: {case.when}"
-                raise BadInput(f"{where}: {error.problem}", error.remedy) from None
-
-
 # Running and judging.
 
 
-def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
-    from runner import records, tracking
+def _judge(asked: _Asked, work: Work, as_json: bool, started: float) -> int:
+    from runner import records
     from runner.claims import verdicts
-    from runner.isolation.server import Server
-    from runner.running import engine, environment
-    from runner.running.interruption import interruptible
-    from runner.running.publishing import Publishing
+    from runner.running import session
     from runner.terminal.progress import Progress
 
     folder = asked.folder or folders.new_folder("claims")
-    first = work.plan.cells[0].experiment
-    with interruptible(), engine.open_plan(work.plan, folder) as runs:
-        asked.remember(folder)
-        log = folders.log_file(folder)
-        server, progress = Server(log), Progress()
-        tracker = tracking.open_tracking(first.tracking, places.outputs())
-        publishing = Publishing(tracker, first.tracking, folder)
-        try:
-            if any(run.next for run in runs):
-                server.start()
-            tracker.prepare(log)
-            progress.announce(work.plan, runs)
-            machine = environment.describe()
-            result = engine.run_all(runs, folder, server, machine, progress, publishing, first.seed)
-        finally:
-            progress.close()
-            tracker.close()
-            server.stop()
+    folders.make(folder)
+    asked.remember(folder)
+    with session.measured(work.plan, folder, Progress()) as done:
+        result = done.result
     if result.interrupted:
         print(f"runner: {result.interrupted}; what was finished is kept:", file=sys.stderr)
         again = f"resume={places.relative(folder)}"
@@ -308,8 +216,8 @@ def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
 
     lookup: Lookup = lambda words: record(work.number(words))  # noqa: E731
     judgements = [verdicts.judge(claim, lookup) for claim in work.claims]
-    if publishing.problem:
-        print(f"runner: {publishing.problem}", file=sys.stderr)
+    if done.publishing.problem:
+        print(f"runner: {done.publishing.problem}", file=sys.stderr)
     _show(asked, work, judgements, record(0), folder, as_json, time.monotonic() - started)
     unknown = any(each.verdict is verdicts.Verdict.INCONCLUSIVE for each in judgements)
     return 1 if unknown else 0
@@ -317,7 +225,7 @@ def _judge(asked: _Asked, work: _Work, as_json: bool, started: float) -> int:
 
 def _show(
     asked: _Asked,
-    work: _Work,
+    work: Work,
     judgements: Sequence[Judgement],
     one: Record,
     folder: Path,

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from runner import places
-from runner.errors import BadInput, Interrupted, Unavailable, nearest
+from runner.errors import BadInput, Interrupted, nearest
 from runner.judging import selection
-from runner.running import folders
 from runner.terminal.console import in_place
 
 if TYPE_CHECKING:
@@ -57,13 +56,14 @@ def main(words: Sequence[str]) -> int:
 
     # Imported late, so that --help and a mistyped word are answered at once.
     from runner.fit import summary
+    from runner.running import folders, session
     from runner.running.interruption import interruptible
 
     started = time.monotonic()
     folder = folders.new_folder("fits")
     strategies = _strategies(asked, folder)
     with interruptible():
-        _require_devices(strategies)
+        session.require_devices([strategy.cell.experiment for strategy in strategies])
         with folders.held(folder):
             probes, interrupted = _search(asked, strategies, folder)
     picture = _keep(asked, probes, folder)
@@ -180,21 +180,6 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _require_devices(strategies: Sequence[Strategy]) -> None:
-    """Refuse, before anything is written, what needs a GPU that is not there; of several
-    strategies, one may, and says so in its row."""
-    from runner.isolation import look
-
-    missing: list[Unavailable] = []
-    for strategy in strategies:
-        try:
-            look.require_device(strategy.cell.experiment)
-        except Unavailable as error:
-            missing.append(error)
-    if len(missing) == len(strategies):
-        raise missing[0]
-
-
 # The search.
 
 
@@ -202,26 +187,24 @@ def _search(
     asked: _Asked, strategies: Sequence[Strategy], folder: Path
 ) -> tuple[list[Limit], Interrupted | None]:
     from runner.fit import probes, search
-    from runner.isolation.server import Server
-    from runner.running import environment
+    from runner.running import session
 
-    server = Server(folders.log_file(folder))
     progress = _Progress()
     found: list[probes.Limit] = []
     try:
-        server.start()
-        machine = environment.describe()
-        for strategy in strategies:
-            found.append(probes.Limit(strategy, asked.vary))
-            probes.search(
-                found[-1], asked.most or search.MOST, server, folder, machine, progress.trial
-            )
+        with session.opened(folder) as opened:
+            for strategy in strategies:
+                found.append(probes.Limit(strategy, asked.vary))
+                most = asked.most or search.MOST
+                probes.search(
+                    found[-1], most, opened.server, folder, opened.machine, progress.trial
+                )
     except Interrupted as stop:
-        found[-1].problem = str(stop)
+        for limit in found[-1:]:
+            limit.problem = str(stop)
         return found, stop
     finally:
         progress.close()
-        server.stop()
     return found, None
 
 
@@ -247,7 +230,7 @@ class _Progress:
 
 def _keep(asked: _Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
     """The result as a file, and the picture, if there is anything to draw."""
-    from runner.report import limit as picture
+    from runner.fit import picture
 
     told = {
         "schema": 1,

@@ -5,17 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from runner import places, tracking
 from runner.composing import composition
 from runner.errors import BadInput
-from runner.isolation import look
-from runner.isolation.server import Server
 from runner.plan import PLAN_FILE, Plan
-from runner.running import engine, environment, folders, launch
+from runner.running import engine, folders, session
 from runner.running.engine import Result
-from runner.running.interruption import interruptible
 from runner.running.publishing import Publishing
 from runner.terminal import summary
 from runner.terminal.progress import Progress
@@ -33,38 +28,9 @@ def main(words: Sequence[str]) -> int:
         folder = folders.earlier(plan.resume, "sweeps", PLAN_FILE, "sweep")
     elif not plan.is_sweep:
         folder = folders.new_folder("runs")
-    with interruptible():
-        if not plan.is_sweep:
-            look.require_device(plan.cells[0].experiment)
-        return _measure(plan, words, folder, started)
-
-
-def _measure(plan: Plan, words: Sequence[str], folder: Path, started: float) -> int:
-    first = plan.cells[0].experiment
-    with engine.open_plan(plan, folder) as runs:
-        log = folders.log_file(folder)
-        server, progress = Server(log), Progress()
-        tracker = tracking.open_tracking(first.tracking, places.outputs())
-        publishing = Publishing(tracker, first.tracking, folder)
-        try:
-            if not plan.launcher and any(run.next for run in runs):
-                server.start()  # TensorFlow loads while everything else gets ready
-            tracker.prepare(log)
-            progress.announce(plan, runs)
-            machine = environment.describe()
-            if plan.launcher:
-                result = launch.run_all(plan, words, folder, machine, publishing)
-            else:
-                result = engine.run_all(
-                    runs, folder, server, machine, progress, publishing, first.seed
-                )
-            progress.close()
-            _show(plan, result, time.monotonic() - started, publishing)
-            return result.exit_code
-        finally:
-            progress.close()
-            tracker.close()
-            server.stop()
+    with session.measured(plan, folder, Progress(), words) as done:
+        _show(plan, done.result, time.monotonic() - started, done.publishing)
+    return done.result.exit_code
 
 
 def _show(plan: Plan, result: Result, seconds: float, publishing: Publishing) -> None:

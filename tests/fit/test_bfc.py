@@ -8,10 +8,11 @@ import pytest
 
 from runner.config import Experiment
 from runner.fit import bfc
-from runner.fit.bfc import OutOfMemory, Pool, Requests
+from runner.fit.bfc import OutOfMemory, Pool
 from runner.isolation.server import Server
 from runner.plan import Assignment
 from runner.trial.measure import requests
+from runner.trial.measure.requests import Requests
 from scenarios.batches import DenseBatch
 from scenarios.loops import PythonLoop
 from tests.conftest import ANYWHERE, BRIEF, UNTRACKED

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.fit import bfc, search
-from runner.fit.bfc import Requests
 from runner.fit.search import Found, Probe, Search
+from runner.trial.measure.requests import Requests
 from tests.fit.bisection import bisection
 
 MEGABYTE = 1_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,6 @@ from runner.records import Status, Trial
 from tests.factories import MEASURE, ended_trial, memory_trial, timing_trial
 
 SPEC: dict[str, Any] = {"batch_size": 32, "measure": MEASURE}
-PAGE = 4096
 
 
 def metrics(*trials: Trial) -> dict[str, float | None]:
@@ -51,23 +49,6 @@ class TestMemory:
 
     def test_one_trial_has_no_range(self) -> None:
         assert "tensor_peak_bytes" not in estimate.summarise([memory_trial()], SPEC).intervals
-
-    def test_a_kept_vector_grows_by_exactly_its_bytes(self) -> None:
-        live = [40_000 + 31_108 * step for step in range(5)]
-        assert metrics(memory_trial(live_bytes=live))["tensor_growth_bytes_per_step"] == 31_108
-
-    def test_a_step_that_keeps_more_only_once_does_not_grow(self) -> None:
-        live = [40_000, 70_000, 70_000, 70_000, 70_000]
-        assert metrics(memory_trial(live_bytes=live))["tensor_growth_bytes_per_step"] == 0
-
-    def test_live_bytes_that_only_move_about_do_not_grow(self) -> None:
-        live = [40_000, 44_000, 40_000, 44_000, 40_000, 44_000, 44_000, 40_000]
-        assert metrics(memory_trial(live_bytes=live))["tensor_growth_bytes_per_step"] == 0
-
-    def test_a_leak_in_every_second_step_is_growth(self) -> None:
-        live = [1_000 * (step // 2) for step in range(10)]
-        growth = metrics(memory_trial(live_bytes=live))["tensor_growth_bytes_per_step"]
-        assert growth == pytest.approx(500, rel=0.1)
 
 
 class TestHostMemory:
@@ -211,87 +192,3 @@ class TestIntervals:
 
     def test_processes_that_agree_have_no_error(self) -> None:
         assert estimate.standard_error([0.3, 0.3, 0.3]) == 0
-
-
-def resident(
-    random: np.random.Generator, steps: int = 200, leak: float = 0.0, jumps: float = 0.0
-) -> list[float]:
-    """Resident memory as Linux shows it: a warm-up that levels off, whole pages that come and go,
-    arenas that malloc takes and sometimes gives back (`jumps` in 100 steps), and a leak."""
-    step = np.arange(steps)
-    series = 50e6 * (1 - np.exp(-step / random.uniform(steps / 40, steps / 14))) + leak * step
-    series += PAGE * np.cumsum(random.choice([-1, 0, 1], p=[0.1, 0.8, 0.1], size=steps))
-    series += PAGE * random.integers(0, 4, size=steps)
-    for _ in range(random.poisson(jumps * steps / 100)):
-        size = random.choice([132, 256, 528, 1024]) * 1024 * random.choice([1, 1, -1])
-        series += np.where(step >= random.integers(steps), size, 0)
-    return (PAGE * np.floor(series / PAGE)).tolist()  # type: ignore[no-any-return]
-
-
-class TestHostGrowth:
-    def test_a_leak_of_17_kb_a_step_is_seen_in_200_steps(self) -> None:
-        random = np.random.default_rng(1)
-        found = [estimate.host_growth(resident(random, leak=17e3, jumps=0.5)) for _ in range(200)]
-        assert sum(growth > 0 for growth in found) >= 190
-        assert statistics.median(found) == pytest.approx(17e3, rel=0.1)
-
-    @pytest.mark.parametrize("steps", [100, 200])
-    def test_a_leak_that_comes_in_stairs_is_seen(self, steps: int) -> None:
-        stairs = [200_000.0 * (step // 12) for step in range(steps)]
-        assert estimate.host_growth(stairs) == pytest.approx(200_000 / 12, rel=0.15)
-
-    @pytest.mark.parametrize("steps", [30, 200, 400])
-    @pytest.mark.parametrize("jumps", [0.0, 0.5, 1.0])
-    def test_a_warm_up_that_levels_off_is_no_growth(self, jumps: float, steps: int) -> None:
-        random = np.random.default_rng(2)
-        found = [estimate.host_growth(resident(random, steps, jumps=jumps)) for _ in range(500)]
-        assert sum(growth > 0 for growth in found) < 5
-
-    def test_most_processes_must_show_it(self) -> None:
-        random = np.random.default_rng(3)
-        leaks = [resident(random, leak=17e3) for _ in range(2)]
-        trials = [timing_trial([0.001] * 200, series) for series in (*leaks, resident(random))]
-        assert metrics(*trials)["host_growth_bytes_per_step"] == pytest.approx(17e3, rel=0.1)
-        assert metrics(*trials[1:])["host_growth_bytes_per_step"] == 0
-
-    @pytest.mark.parametrize(
-        ("steps", "seconds", "known"),
-        [
-            (200, 0.001, True),
-            (199, 0.001, False),
-            (30, 10 / 30, True),
-            (30, 0.1, False),
-            (29, 1.0, False),
-        ],
-    )
-    def test_it_takes_200_steps_or_10_seconds_and_never_fewer_than_30(
-        self, steps: int, seconds: float, known: bool
-    ) -> None:
-        found = metrics(timing_trial([seconds] * steps))
-        assert (found["host_growth_bytes_per_step"] == 0) is known
-
-    def test_too_few_steps_are_null_and_say_what_to_do(self) -> None:
-        found = estimate.summarise([timing_trial([0.01] * 12)], SPEC)
-        assert found.metrics["host_growth_bytes_per_step"] is None
-        reason = found.unavailable["host_growth_bytes_per_step"]
-        assert "12 steps in 0.12 s" in reason
-        assert "measure=standard" in reason
-
-    def test_whoever_said_standard_is_told_more(self) -> None:
-        spec = {**SPEC, "measure": {**MEASURE, "name": "standard"}}
-        found = estimate.summarise([timing_trial([0.01] * 12)], spec)
-        assert "measure.steps=200" in found.unavailable["host_growth_bytes_per_step"]
-
-    def test_a_very_long_series_is_thinned_and_keeps_its_slope(self) -> None:
-        series = [3.0 * step for step in range(100_000)]
-        slope = estimate.theil_sen(series)
-        assert (slope.low, slope.value, slope.high) == (3.0, 3.0, 3.0)
-
-    def test_the_slope_is_theil_and_sens(self) -> None:
-        from scipy.stats import theilslopes
-
-        series = np.random.default_rng(4).normal(size=60) + 0.03 * np.arange(60)
-        ours, theirs = estimate.theil_sen(series.tolist()), theilslopes(series)
-        assert ours.value == pytest.approx(theirs.slope)
-        assert ours.low == pytest.approx(theirs.low_slope, abs=0.002)
-        assert ours.high == pytest.approx(theirs.high_slope, abs=0.002)

@@ -11,6 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from runner.composing import composition
+from runner.export.command import reproduce
 from runner.metrics import METRICS
 from runner.records import Outcome, Record, Status
 from runner.tracking.content import (
@@ -22,7 +23,6 @@ from runner.tracking.content import (
     note,
     parameter_name,
     readable_name,
-    reproduce,
     run_name,
 )
 from tests.factories import completed, failed, sweep_of_nine

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import os
 import time
+from array import array
 from dataclasses import dataclass, field
 
 from runner.records import Phase
+from runner.trial.measure import floor
 from runner.trial.measure.tracing import AllocationTracing
 
 
@@ -72,17 +74,37 @@ class TimingMeter:
     """Seconds and host bytes of every phase and step, relative to the trial's start."""
 
     host: HostMemory
+    most_steps: int
     phases: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
-    host_bytes: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._baseline = self.host.read().anonymous
+        # Of their full length from the first: that they grew would be seen as a leak.
+        self._seconds = array("d", bytes(8 * self.most_steps))
+        self._resident = array("q", bytes(8 * self.most_steps))
+        self._steps = 0
+        floor.lower(self.host.anonymous)
+        self._baseline = self.host.anonymous()
         self._started = 0.0
+        self._before_collection = 0
+        self.collected_bytes = 0
+        """What Python's collector freed after the last step."""
+
+    @property
+    def seconds(self) -> list[float]:
+        return self._seconds[: self._steps].tolist()
+
+    @property
+    def host_bytes(self) -> list[float]:
+        """After each step."""
+        return [float(resident) for resident in self._resident[: self._steps]]
 
     def begin(self, phase: Phase, step: int) -> None:
-        if phase is Phase.RELEASE and self.seconds:
-            self._close(Phase.STEPS, sum(self.seconds), self.host.read())
+        if phase is Phase.COLLECTION:
+            if self._steps:
+                self._close(Phase.STEPS, sum(self.seconds), self.host.read())
+            self._baseline += floor.lower(self.host.anonymous).moved_bytes
+            self._before_collection = self.host.anonymous()
+            return
         if step == 0:  # the high-water mark of the steps is that of all of them
             self.host.forget()
         self._started = time.perf_counter()
@@ -90,10 +112,20 @@ class TimingMeter:
     def end(self, phase: Phase, step: int) -> None:
         seconds = time.perf_counter() - self._started
         if phase is Phase.STEPS:
-            self.seconds.append(seconds)
-            self.host_bytes.append(self.host.anonymous() - self._baseline)
-        else:
-            self._close(phase, seconds, self.host.read())
+            self._seconds[step] = seconds
+            self._resident[step] = self.host.anonymous() - self._baseline
+            self._steps = step + 1
+            return
+        if phase is Phase.COLLECTION:
+            # Small blocks that it frees stay resident, but taking them now moves nothing.
+            lowered = floor.lower(self.host.anonymous)
+            freed = self._before_collection - self.host.anonymous() + lowered.taken_bytes
+            self._baseline += lowered.moved_bytes
+            self.collected_bytes = max(0, freed)
+            return
+        self._close(phase, seconds, self.host.read())
+        if phase is Phase.FIRST_CALL:  # what building and tracing left free would hide a leak
+            self._baseline += floor.lower(self.host.anonymous).moved_bytes
 
     def _close(self, phase: Phase, seconds: float, resident: Resident) -> None:
         live = resident.anonymous - self._baseline

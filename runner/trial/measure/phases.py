@@ -1,5 +1,8 @@
 """The phase loop: build, first call, steady steps, release, and what surrounds each of them.
 
+Between steps and release Python's collector runs once, under a mark of its own: what it frees was
+waiting for it, and is no growth.
+
 Core: standard library only; the clock, the meter and the step are passed in, so every line of it
 is tested without TensorFlow. Why a number can be trusted:
 
@@ -41,6 +44,10 @@ class Limits:
     min_steps: int
     max_seconds: float
 
+    @property
+    def most_steps(self) -> int:
+        return self.warmup_steps + max(self.steps, self.min_steps)
+
 
 def go_through(
     build: Callable[[], Step],
@@ -76,6 +83,12 @@ def go_through(
         meter.end(Phase.STEPS, number)
         number += 1
     observe()
+
+    meter.begin(Phase.COLLECTION, 0)
+    if gc.isenabled():  # who switched it off keeps its garbage
+        gc.collect()
+    settle()
+    meter.end(Phase.COLLECTION, 0)
 
     meter.begin(Phase.RELEASE, 0)
     del step, build

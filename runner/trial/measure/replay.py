@@ -13,9 +13,9 @@ What may be relied on:
 - A phase or a step reaches from the begin of its mark to the mark's end. The caller drops a step's
   result before it ends the mark. So live bytes at the begin are those before the step, and live
   bytes at the end those that outlast it. What happens between two marks belongs to no phase.
-- The peak is the first moment of most live bytes from the first event to the last before the
-  release begins; where a steady step has as much as the phases before, it is the step's. Its
-  groups sum to it exactly: they are the allocations live at that moment.
+- The peak is the first moment of most live bytes from the first event to the last before Python's
+  collector runs and the release begins; where a steady step has as much as the phases before, it is
+  the step's. Its groups sum to it exactly: they are the allocations live at that moment.
 - A free of what was never seen allocated (before the trace began) is counted and changes nothing;
   an address allocated again without a free in between was freed unseen, at that moment at the
   latest, and is counted. So live bytes are never negative.
@@ -23,11 +23,12 @@ What may be relied on:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,6 +95,14 @@ class Traced(Allocations):
     become the trial's samples."""
 
     stretches: tuple[Stretch, ...] = ()
+    course: str = ""
+    """A hash of live bytes after each event, up to the release: equal in two processes that made
+    and freed the same in the same order."""
+    graph_ops: bool = False
+    """Whether TensorFlow's graph executor ran any op: it may take them in any order."""
+    collected_bytes: tuple[int, ...] = ()
+    """Of the bytes live when each steady step ended, those that Python's collector freed after the
+    last one: garbage, and no growth."""
 
     @property
     def steps(self) -> tuple[Stretch, ...]:
@@ -243,13 +252,13 @@ class Replay:
         self._released = False
         self._stretches: list[Stretch] = []
         self._steps: set[int] = set()
-        self._leaks: Counter[int] = Counter()
-        self._leak_bytes: Counter[int] = Counter()
-        self._leak_steps = 0
+        self._lasting: _Lives | None = None
+        self._collected: Counter[int] = Counter()
         self._peak = _Peak()
         self._allocated_peak = self._allocator_peak = 0
         self._in_use: int | None = None
         self._live_before = 0
+        self._course = hashlib.sha256()
         self._times = self._levels = np.zeros(0, np.int64)
 
     def feed(self, window: Window) -> None:
@@ -257,12 +266,13 @@ class Replay:
         scene = self._replayed(window)
         run = 0 if self._released else scene.rows.size  # events before the release
         for mark, begin, _ in scene.ranges:
-            if mark.name == Phase.RELEASE:
+            if mark.name in (Phase.COLLECTION, Phase.RELEASE):
                 self._released, run = True, min(run, begin)
         self._check(scene, run)
+        self._course.update(scene.level[:run].tobytes())
         self._take_peak(scene, run)
         self._take_stretches(scene)
-        self._take_leaks(scene)
+        self._take_garbage(scene)
         # Ten times the points that are kept at the end: cut down again and again, few are lost.
         self._times, self._levels = simplify(
             np.concatenate([self._times, scene.time]),
@@ -327,7 +337,8 @@ class Replay:
             lives=lives(found, kinds, frames, self._start_ns or 0) if found else None,
             leaks=self._leaks_of(kinds, frames),
             frames=frames.all,
-            leak_steps=self._leak_steps,
+            leak_steps=max(len(self._steps) - 1, 0),
+            collected_bytes=self._collected_by_step(),
             stretches=tuple(self._stretches),
             marks=tuple(
                 Span(one.phase, one.step, one.begin_seconds, one.end_seconds)
@@ -337,6 +348,8 @@ class Replay:
             peak_curve=self._readable(peak_times, peak_levels),
             allocated_peak_bytes=self._allocated_peak,
             allocator_peak_bytes=self._allocator_peak,
+            graph_ops=bool(self._op_types),
+            course=self._course.hexdigest()[:16],
             checks=Checks(
                 events=self._counts["events"],
                 trace_events=self._counts["trace_events"],
@@ -567,37 +580,46 @@ class Replay:
                 )
             )
 
-    def _take_leaks(self, scene: _Scene) -> None:
-        """Count what was made in one step and is live when the next one ends."""
-        lives = scene.lives
-        ends = {one.mark.step: one.end for one in scene.ranges if one.mark.name == Phase.STEPS}
-        if not ends:
-            return
-        self._steps |= ends.keys()
-        self._leak_steps += sum(step - 1 in self._steps for step in ends)
-        last = max(ends)
-        end_of = np.full(last + 1, _NEVER, np.int64)
-        end_of[list(ends)] = list(ends.values())
-        followed = np.flatnonzero((lives.step != NONE) & (lives.step < last))
-        next_end = end_of[lives.step[followed] + 1]
-        leaking = followed[(next_end != _NEVER) & (scene.died[followed] >= next_end)]
-        self._leaks += _sums(lives.kind[leaking], np.ones(leaking.size, np.int64))
-        self._leak_bytes += _sums(lives.kind[leaking], lives.requested[leaking])
+    def _take_garbage(self, scene: _Scene) -> None:
+        """What of each step Python's collector frees after the last one, and what outlasts that."""
+        self._steps |= {one.mark.step for one in scene.ranges if one.mark.name == Phase.STEPS}
+        for one in scene.ranges:
+            if one.mark.name == Phase.COLLECTION:
+                lives, died = scene.lives, scene.died
+                freed = (died >= one.begin) & (died < one.end)
+                self._collected += _sums(lives.step[freed], lives.requested[freed])
+            if one.mark.name == Phase.RELEASE:
+                lives, died = scene.lives, scene.died
+                self._lasting = lives.take((lives.born < one.begin) & (died >= one.begin))
+
+    def _collected_by_step(self) -> tuple[int, ...]:
+        """Of the bytes live when each step ends, those that the collector then freed."""
+        before = sum(size for step, size in self._collected.items() if step == NONE)
+        ends = [self._collected[step] for step in sorted(self._steps)]
+        return tuple(accumulate(ends, initial=before))[1:]
 
     def _leaks_of(self, kinds: list[_Kind], frames: Frames) -> tuple[Leak, ...]:
+        """What steps made that is live at the end, where more is live than after the first one.
+        What the last step made may be the next one's input."""
         ends = [one.live_end_bytes for one in self._stretches if one.phase == Phase.STEPS]
-        if not ends or ends[-1] <= ends[0]:
+        lasting = self._carried if self._lasting is None else self._lasting
+        collected = self._collected_by_step()
+        if len(ends) < 2 or ends[-1] - collected[-1] <= ends[0] - collected[0]:
             return ()
+        leaked = lasting.take((lasting.step != NONE) & (lasting.step < max(self._steps)))
+        sizes = _sums(leaked.kind, leaked.requested)
+        counts = _sums(leaked.kind, np.ones(leaked.kind.size, np.int64))
+        steps = len(self._steps) - 1
         leaks = [
             Leak(
                 *kinds[kind][:4],
                 stack=frames.stack(kinds[kind].origin),
                 count=count,
-                bytes=self._leak_bytes[kind],
-                count_per_step=count / self._leak_steps,
-                bytes_per_step=self._leak_bytes[kind] / self._leak_steps,
+                bytes=sizes[kind],
+                count_per_step=count / steps,
+                bytes_per_step=sizes[kind] / steps,
             )
-            for kind, count in self._leaks.items()
+            for kind, count in counts.items()
         ]
         return tuple(sorted(leaks, key=lambda leak: (-leak.bytes, leak.op, leak.scope)))
 

@@ -7,9 +7,9 @@ Core: standard library and NumPy.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
-from runner.fit.bfc import Requests
 from runner.records import Phase
 from runner.trial.measure.xplane import NONE, Window
 
@@ -17,6 +17,18 @@ MOST_ALLOCATIONS = 100_000
 """A longer sequence takes too long to play; there is none then."""
 
 _LAST_STEP = 1
+
+
+@dataclass(frozen=True)
+class Requests:
+    """What a trial asked its allocator for. `bytes` and `labels` have an entry an allocation, by
+    birth: its size, and what asked for it. `order` has the allocations' numbers: each where it is
+    made, and a second time where it is freed. `grows`: as of `fit.bfc.Pool`."""
+
+    bytes: tuple[int, ...]
+    labels: tuple[str, ...]
+    order: tuple[int, ...]
+    grows: bool = True
 
 
 class RequestCollector:

@@ -26,13 +26,16 @@ _TRACED = (
 def of_memory_trial(found: Traced | NoAllocations, facts: dict[str, Any]) -> dict[str, Any]:
     """The fields of a completed memory trial."""
     if isinstance(found, NoAllocations):
-        return {"facts": {**facts, "unavailable": dict.fromkeys(_TRACED, found.reason)}}
-    whole = [one for one in found.stretches if one.phase != Phase.STEPS]
+        own = () if "allocator_peak_bytes" in facts else ("allocator_peak_bytes",)
+        return {"facts": {**facts, "unavailable": dict.fromkeys((*_TRACED, *own), found.reason)}}
+    apart = (Phase.STEPS, Phase.COLLECTION)
+    whole = [one for one in found.stretches if one.phase not in apart]
     return {
         "phases": {one.phase: _phase(one) for one in whole},
         "steps": {
             "tensor_begin_bytes": [one.live_begin_bytes for one in found.steps],
             "tensor_live_bytes": [one.live_end_bytes for one in found.steps],
+            "tensor_collected_bytes": list(found.collected_bytes),
             "tensor_peak_bytes": [one.peak_above_begin_bytes for one in found.steps],
             "allocated_bytes": [one.allocated_bytes for one in found.steps],
             "allocations": [one.allocations for one in found.steps],
@@ -41,6 +44,8 @@ def of_memory_trial(found: Traced | NoAllocations, facts: dict[str, Any]) -> dic
             **facts,
             "tensor_peak_bytes": found.total_bytes,
             "tensor_retained_bytes": found.retained_bytes,
+            "course": found.course,
+            "graph_ops": found.graph_ops,
             "unavailable": {},
         },
         "allocations": allocations(found),

@@ -54,6 +54,7 @@ def test_a_trial_goes_through_its_phases_in_order_and_settles_within_each_span()
         *("begin build 0", "build", "settle", "end build 0"),
         *("begin first_call 0", "step", "settle", "end first_call 0"),
         *("begin steps 0", "step", "settle", "end steps 0"),
+        *("begin collection 0", "settle", "end collection 0"),
         *("begin release 0", "settle", "end release 0"),
     ]
 

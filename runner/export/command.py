@@ -1,0 +1,54 @@
+"""The command that measures a record's cell again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+import yaml
+
+from runner import places
+from runner.records import Record
+
+_OTHER_THAN_TEXT = ("true", "false", "null", "nan", "inf")
+
+
+def reproduce(record: Record) -> str:
+    """The command that measures this cell again."""
+    spec = record.spec
+    words = [
+        f"scenario={spec['scenario']}",
+        f"execution={spec['execution']}",
+        f"device={spec['device']['kind']}",
+        f"batch_size={spec['batch_size']}",
+        f"seed={spec['seed']}",
+        f"measure={spec['measure']['name']}",
+    ]
+    words += [f"scenario.{name}={_word(value)}" for name, value in spec["parameters"].items()]
+    words += [
+        f"device.{name}={_word(value)}"
+        for name, value in spec["device"].items()
+        if name != "kind" and value not in (None, 0)
+    ]
+    usual = yaml.safe_load((places.conf() / f"measure/{spec['measure']['name']}.yaml").read_text())
+    words += [
+        f"measure.{name}={_word(value)}"
+        for name, value in spec["measure"].items()
+        if value != usual.get(name)
+    ]
+    return shlex.join(["python", "-m", "runner", *words])
+
+
+def _word(value: Any) -> str:
+    """A value in Hydra's grammar: a plain word where that is read as the same text."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{key}:{_word(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_word, value)) + "]"
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if re.fullmatch(r"[A-Za-z_][\w./:-]*", value) and value.lower() not in _OTHER_THAN_TEXT:
+        return value
+    return "'" + re.sub(r"(\\*)'", r"\1\1\\'", value) + "'"

@@ -1,0 +1,252 @@
+"""How many bytes a step stay: one judgement for tensors and for the host. Core: NumPy.
+
+What a step leaves behind is growth if it stays: after the warm-up, and without what Python's
+collector frees. `judge` looks at the second half of the steps, whatever there is before being
+warm-up, and answers
+
+    0       level; or it came back to what it was before: a sawtooth (a cache that is emptied,
+            garbage that waits for the collector)
+    a rate  lowest and highest both rise through that half, by more than it ever fell back; no one
+            jump makes more than half of the rise, and it isn't dying down
+    null    it rose, but too little or too irregularly to say that it will go on; and how many steps
+            would tell
+
+What `0` can hide is named: what stays level for half of all steps and rises later; what adds up to
+less than the meter's resolution; and under a sawtooth, to less than a quarter of its height.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from runner.metrics import readable_bytes
+from runner.records import Trial
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a meter can tell."""
+
+    resolution_bytes: int
+    """What moves by no more is level."""
+    floor_bytes: int
+    """A rise of less, over the second half of the steps, isn't called growth yet."""
+    settled_share: float
+    """Of what the first half of the steps took: a rise of less in the second is its end, if it is
+    less than an eighth of the floor, too."""
+
+
+TENSOR = Tolerance(resolution_bytes=0, floor_bytes=0, settled_share=0.0)
+"""Every byte is known."""
+
+HOST = Tolerance(resolution_bytes=4096, floor_bytes=256 * 1024, settled_share=0.02)
+"""Resident memory comes in pages, and malloc's arenas in leaps: two of its smallest are the floor.
+Over 200 steps that is 2.6 kB a step."""
+
+HOST_STEPS = 200
+HOST_SECONDS = 10.0
+HOST_LEAST_STEPS = 30
+"""Slow growth on the host needs this many steps, or this many seconds of them, and never fewer."""
+
+_LEAST_STEPS = 4
+_ONE_JUMP = 0.5
+_RETURNED, _RISEN = 0.25, 0.5
+"""Shares of the largest fall: a rise of no more is a return, one of more is none."""
+_DYING = 0.34
+"""By how much of the whole rise the last quarter may rise less than the first."""
+
+_SPREAD_STEPS = 50
+"""Of half a series: enough for tenths to say something."""
+_MARGIN = 1.25
+"""More steps than a rise needs to reach the floor, as far as is known of it."""
+_MOST_POINTS = 500  # the slope of a longer series is taken from as many of its points
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Of one process."""
+
+    bytes_per_step: float | None
+    steps_needed: int | None = None
+    """Where the former is null: how many would tell."""
+    sawtooth_bytes: float = 0.0
+    """What falls back now and then reaches so far above where it falls to; 0 where nothing does."""
+    collected_bytes: float = 0.0
+    """How much of that was garbage in the end, which Python's collector then freed."""
+
+
+def of_tensors(trial: Trial) -> Growth | None:
+    """Of a memory trial; None where it has no samples."""
+    live = trial.steps.get("tensor_live_bytes", [])
+    return judge(live, trial.steps.get("tensor_collected_bytes"), TENSOR) if live else None
+
+
+def of_host(trial: Trial) -> Growth | None:
+    """Of a timing trial; None where it has no samples."""
+    resident = trial.steps.get("host_bytes", [])
+    if not resident:
+        return None
+    if not enough_for_host(len(resident), sum(trial.steps.get("seconds", []))):
+        return Growth(None, HOST_STEPS)
+    collected = float(trial.facts.get("host_collected_bytes", 0))
+    return judge(resident, _piled_up(resident, collected), HOST)
+
+
+def enough_for_host(steps: int, seconds: float) -> bool:
+    return steps >= HOST_LEAST_STEPS and (steps >= HOST_STEPS or seconds >= HOST_SECONDS)
+
+
+def judge(
+    series: Sequence[float], collected: Sequence[float] | None, tolerance: Tolerance
+) -> Growth:
+    """What a series of bytes after each step says, `collected` being what of them was garbage."""
+    whole = np.asarray(series, dtype=float)
+    garbage = np.asarray(collected, dtype=float) if collected else np.zeros_like(whole)
+    held = whole - garbage
+    count = len(held)
+    start = count // 2 if count < _LEAST_STEPS else min(count // 2, count - 3)
+    half = held[start:]
+    tooth = _tooth(whole, held, tolerance)
+    freed = float(garbage[-1]) if tooth else 0.0
+
+    def growth(rate: float | None, steps: int | None = None) -> Growth:
+        return Growth(rate, steps, tooth, freed)
+
+    warmed_up = max(0.0, float(half[0] - held[0]))
+    settled = min(tolerance.settled_share * warmed_up, tolerance.floor_bytes / 8)
+    level = max(tolerance.resolution_bytes, settled)
+    if count >= 2 and np.ptp(half) <= level:
+        return growth(0.0)
+    if count < _LEAST_STEPS:
+        return growth(None, 5)
+    first, second = half[: (len(half) + 1) // 2], half[(len(half) + 1) // 2 :]
+    before = held[: start + len(first)]
+    rise = float(min(second.min() - first.min(), second.max() - before.max()))
+    if half[-1] - half[0] <= level and rise <= level:
+        return growth(0.0)
+    if _came_back(held, level) and rise <= max(level, _RETURNED * _largest_fall(held)):
+        return growth(0.0)
+    fall = _largest_fall(half)
+    is_high = rise * len(half) / len(second) >= tolerance.floor_bytes
+    if is_high and rise > max(level, _RISEN * fall) and _goes_on(half):
+        return growth(_rate(first, second, fall > level))
+    sure = max(rise - tolerance.resolution_bytes, tolerance.resolution_bytes)
+    total = max(sure, 1) * len(half) / len(second)
+    return growth(None, _round(max(2 * count, _MARGIN * count * tolerance.floor_bytes / total)))
+
+
+def _came_back(held: Any, level: float) -> bool:
+    """Whether it fell more than once, or once to where it began. Once alone and not so far, part of
+    the warm-up may have been given back."""
+    drops = _drops(held)
+    largest = drops.max(initial=0.0)
+    if largest <= level:
+        return False
+    large = drops >= largest / 2
+    return int(large.sum()) >= 2 or float(held[int(drops.argmax()) + 1]) <= held[0] + level
+
+
+def _drops(held: Any) -> Any:
+    """From each step to the next, how much went."""
+    return np.maximum(0.0, held[:-1] - held[1:])
+
+
+def _goes_on(half: Any) -> bool:
+    """Whether a rise is made of many, all along, and of as many late as early.
+
+    All along: a few jumps make a slope, too, but leave most tenths level with those before. So of
+    the eight rises from a tenth to the next but one (growth may come in stairs), six at least must
+    be half of what the slope promises. Under a sawtooth tenths go up and down anyway.
+    """
+    rises = np.diff(half)
+    span = float(np.ptp(half))
+    if rises.max() > _ONE_JUMP * span:
+        return False
+    if len(half) >= _SPREAD_STEPS and np.count_nonzero(_drops(half) > span / 4) < 2:
+        tenths = [float(np.median(part)) for part in np.array_split(half, 10)]
+        promised = theil_sen(half.tolist()) * len(half) / 5
+        kept = sum(
+            later - earlier > promised / 2
+            for earlier, later in zip(tenths, tenths[2:], strict=False)
+        )
+        if promised <= 0 or kept < 6:
+            return False
+    levels = [float(part.mean()) for part in np.array_split(half, min(4, len(half)))]
+    early, late = levels[1] - levels[0], levels[-1] - levels[-2]
+    return late - early >= -_DYING * (levels[-1] - levels[0])
+
+
+def _rate(first: Any, second: Any, falls: bool) -> float:
+    """Bytes a step: from trough to trough where there are any, else Theil and Sen's slope."""
+    if falls:
+        low, later = int(first.argmin()), len(first) + int(second.argmin())
+        return float((second.min() - first.min()) / (later - low))
+    return theil_sen([*first, *second])
+
+
+def _tooth(whole: Any, held: Any, tolerance: Tolerance) -> float:
+    """How far a sawtooth reaches above where it falls to, the collection at the end included. What
+    one step adds and another drops is no sawtooth: it builds up over several."""
+    fall = max(_largest_fall(whole), float((whole - held)[-1]))
+    steepest = float(np.diff(whole).max(initial=0.0))
+    return fall if fall > max(tolerance.floor_bytes, 1.5 * steepest) else 0.0
+
+
+def _largest_fall(series: Any) -> float:
+    """Below what had been reached before."""
+    return float((np.maximum.accumulate(series) - series).max())
+
+
+def _piled_up(resident: Sequence[float], collected: float) -> list[float]:
+    """Garbage after each step where only its sum is known: as if it had piled up evenly since
+    resident memory last fell back by as much as half of it."""
+    since = 0
+    highest = -math.inf
+    for step, bytes_ in enumerate(resident):
+        if highest - bytes_ > collected / 2:
+            since, highest = step, bytes_
+        highest = max(highest, bytes_)
+    length = max(1, len(resident) - 1 - since)
+    return [collected * max(0, step - since) / length for step in range(len(resident))]
+
+
+def _round(steps: float) -> int:
+    """Upwards, to one digit or two: it is a rough number."""
+    scale: int = 10 ** max(0, math.floor(math.log10(steps)) - 1)
+    return int(math.ceil(steps / scale) * scale)
+
+
+def theil_sen(series: Sequence[float]) -> float:
+    """The median of the slopes between all pairs of points: a jump or two don't move it."""
+    count = len(series)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).round().astype(int))
+    points = np.asarray(series, dtype=float)[chosen]
+    first, second = np.triu_indices(len(chosen), k=1)
+    return float(np.median((points[second] - points[first]) / (chosen[second] - chosen[first])))
+
+
+# Over processes, and in words.
+
+
+def over_processes(found: Sequence[Growth], *, most: bool) -> list[float]:
+    """The processes' rates; none where it is unknown. `most`: growth is what most of them show, as
+    on the host; else one is enough, as tensors are exact."""
+    known = [one.bytes_per_step for one in found if one.bytes_per_step is not None]
+    unknown = len(found) - len(known)
+    enough = unknown * 2 < len(found) if most else not unknown or max(known, default=0) > 0
+    return known if enough else []
+
+
+def highest_tooth(found: Iterable[Growth | None]) -> str:
+    """What a person is told where memory rises and falls back; nothing where it doesn't."""
+    teeth = [one for one in found if one is not None and one.sawtooth_bytes]
+    if not teeth:
+        return ""
+    highest = max(teeth, key=lambda one: one.sawtooth_bytes)
+    garbage = " of garbage that waits for Python's collector" if highest.collected_bytes else ""
+    return f"a sawtooth, {readable_bytes(highest.sawtooth_bytes)} high at the peak{garbage}"

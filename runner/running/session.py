@@ -1,0 +1,118 @@
+"""One command's work: what it needs is opened, its plan is run, everything is closed in order.
+
+Whatever measures goes through here: `measured` runs a whole plan (a run, a sweep, claims); a search
+that finds its next trial by its last ones (`fit`) takes the same server from `opened`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from runner import places, tracking
+from runner.config import Experiment, Tracking
+from runner.errors import Unavailable
+from runner.isolation import look
+from runner.isolation.server import Server
+from runner.plan import Plan
+from runner.running import engine, environment, folders
+from runner.running.engine import Observer, Result
+from runner.running.interruption import interruptible
+from runner.running.lifecycle import Run
+from runner.running.publishing import Publishing
+
+
+class Audience(Observer, Protocol):
+    """An observer who is told of the plan first, and dismissed at last."""
+
+    def announce(self, plan: Plan, runs: Sequence[Run]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Session:
+    """What trials need: a warm server, and the machine as it was before them."""
+
+    server: Server
+    machine: dict[str, Any]
+    publishing: Publishing
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a plan, and where it is shown."""
+
+    result: Result
+    publishing: Publishing
+
+
+@contextmanager
+def measured(
+    plan: Plan, folder: Path, audience: Audience, words: Sequence[str] = ()
+) -> Iterator[Done]:
+    """Run the plan in its folder; the store stays open for what is shown of the whole."""
+    first = plan.cells[0].experiment
+    with interruptible():
+        if not plan.is_sweep:
+            require_devices([first])
+        with engine.open_plan(plan, folder) as runs:
+            missing = any(run.next for run in runs) and not plan.launcher
+            try:
+                with opened(folder, first.tracking, load=missing) as session:
+                    audience.announce(plan, runs)
+                    result = _run(plan, runs, words, folder, session, audience)
+                    audience.close()
+                    yield Done(result, session.publishing)
+            finally:
+                audience.close()
+
+
+def _run(
+    plan: Plan,
+    runs: Sequence[Run],
+    words: Sequence[str],
+    folder: Path,
+    session: Session,
+    audience: Audience,
+) -> Result:
+    machine, publishing = session.machine, session.publishing
+    if plan.launcher:
+        from runner.running import launch  # with Hydra, which has composed such a plan already
+
+        return launch.run_all(plan, words, folder, machine, publishing)
+    seed = plan.cells[0].experiment.seed
+    return engine.run_all(runs, folder, session.server, machine, audience, publishing, seed)
+
+
+@contextmanager
+def opened(folder: Path, choice: Tracking | None = None, *, load: bool = True) -> Iterator[Session]:
+    """Server and store, which load while everything else gets ready; both end with this."""
+    log = folders.log_file(folder)
+    server = Server(log)
+    tracker = tracking.open_tracking(choice, places.outputs()) if choice else tracking.NoTracker()
+    try:
+        if load:
+            server.start()
+        tracker.prepare(log)
+        publishing = Publishing(tracker, choice, folder)
+        yield Session(server, environment.describe(), publishing)
+    finally:
+        tracker.close()
+        server.stop()
+
+
+def require_devices(experiments: Sequence[Experiment]) -> None:
+    """Refuse, before anything is written, what needs a GPU that is not there; of several
+    experiments one may, and its record says so."""
+    missing: list[Unavailable] = []
+    for experiment in experiments:
+        try:
+            look.require_device(experiment)
+        except Unavailable as error:
+            missing.append(error)
+    if len(missing) == len(experiments):
+        raise missing[0]

@@ -1,0 +1,109 @@
+"""Steps that leave something behind for good, for a while, or not at all: `size` bytes each."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Step = Callable[[], object]
+
+_libc = ctypes.CDLL(None)
+_libc.malloc.argtypes, _libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+_libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+_libc.memset.restype = ctypes.c_void_p
+_kept: list[Any] = []
+
+
+def _tensor(size: int) -> Any:
+    import tensorflow as tf
+
+    return tf.ones([size // 4])
+
+
+def _keep(value: object) -> None:
+    _kept.append(value)
+
+
+def nothing(size: int) -> Step:
+    return lambda: None
+
+
+def tensor_that_goes(size: int) -> Step:
+    return lambda: _tensor(size)
+
+
+def tensor_that_stays(size: int) -> Step:
+    return lambda: _keep(_tensor(size))
+
+
+def array_that_stays(size: int) -> Step:
+    return lambda: _keep(np.ones(size // 8))
+
+
+def array_that_goes(size: int) -> Step:
+    return lambda: np.ones(size // 8)
+
+
+def bytes_that_stay(size: int) -> Step:
+    return lambda: _keep(b"x" * (size - 33))
+
+
+def malloc_that_stays(size: int) -> Step:
+    return lambda: _libc.memset(_libc.malloc(size), 1, size) and None
+
+
+def warm_up(size: int) -> Step:
+    """Keeps for the first seven steps, the first call among them."""
+
+    def step() -> None:
+        if len(_kept) < 14:
+            _kept.extend([np.ones(size), _tensor(size)])
+
+    return step
+
+
+def cache_that_is_emptied(size: int) -> Step:
+    def step() -> None:
+        _keep(np.ones(size))
+        if len(_kept) == 90:
+            _kept.clear()
+
+    return step
+
+
+def tensors_in_a_cache_that_is_emptied(size: int) -> Step:
+    def step() -> None:
+        _keep(_tensor(size))
+        if len(_kept) == 7:
+            _kept.clear()
+
+    return step
+
+
+class _Node:
+    """Refers to itself, so only Python's collector frees it."""
+
+    def __init__(self, value: object) -> None:
+        self.itself, self.value = self, value
+
+
+def cycle_with_a_tensor(size: int) -> Step:
+    def step() -> None:
+        _Node(_tensor(size))
+
+    return step
+
+
+def stairs(size: int) -> Step:
+    """Keeps in every third step."""
+    calls = [0]
+
+    def step() -> None:
+        calls[0] += 1
+        if calls[0] % 3 == 0:
+            _keep(_tensor(3 * size))
+
+    return step
