@@ -199,7 +199,7 @@ def search(
     try:
         limit.found = Search(prober, limit.strategy.cap_bytes, most).run(start)
     except (NotMemory, BadInput) as problem:
-        limit.problem = f"stopped: {str(problem).splitlines()[0]}"
+        limit.problem = f"stopped: {str(problem).splitlines()[0]}; {_largest_so_far(limit)}"
         return
     if limit.found.largest is None:
         reason = prober.trials[1][-1].outcome.reason or ""
@@ -207,6 +207,17 @@ def search(
         return
     limit.folder = folder / str(limit.strategy.number)
     limit.record = _keep(prober, limit, machine)
+
+
+def _largest_so_far(limit: Limit) -> str:
+    """What a search that came to no answer has seen complete all the same."""
+    completed = [probe for probe in limit.probes if probe.fits]
+    if not completed:
+        return "nothing had completed before"
+    largest = max(completed, key=lambda probe: probe.value)
+    whole = any(probe.whole for probe in completed if probe.value == largest.value)
+    how = "" if whole else ", in its memory trial"
+    return f"the largest that had completed is {limit.vary}={largest.value}{how}"
 
 
 def _keep(prober: _RealProber, limit: Limit, machine: Mapping[str, Any]) -> Record:
