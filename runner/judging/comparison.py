@@ -41,6 +41,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from runner.allocations import Group, Part
 from runner.errors import BadInput
 from runner.judging import estimate, repeats
 from runner.judging.selection import Pair, differing, short, word
@@ -539,6 +540,8 @@ class Held:
     candidate_bytes: int
     scope: str
     """The layer or scope that makes most of the difference; empty where TensorFlow tells none."""
+    line: str
+    """The line of code, likewise: `train.py:12`."""
 
     @property
     def difference(self) -> int:
@@ -572,20 +575,24 @@ def peaks(pair: Pair) -> Peaks | str:
             return f"{name}: {reason}"
     sums: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     scopes: dict[tuple[str, str, str], Counter[str]] = {}
+    lines: dict[tuple[str, str, str], Counter[str]] = {}
     for which, (_, record) in enumerate(_named(pair)):
         assert record.allocations is not None
         for group in record.allocations.groups:
-            shape = group.shape
-            spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
-            key = (group.op, spelled, group.dtype)
+            key = _key(group)
             found = sums.setdefault(key, [(0, 0), (0, 0)])
             count, size = found[which]
             found[which] = count + group.count, size + group.bytes
             differences = scopes.setdefault(key, Counter())
             for scope in group.scopes:
                 differences[scope.scope] += scope.bytes if which else -scope.bytes
+        for line in record.allocations.lines:
+            place = f"{line.file}:{line.line}" if line.file else ""
+            for part in line.parts:
+                differences = lines.setdefault(_key(part), Counter())
+                differences[place] += part.bytes if which else -part.bytes
     groups = [
-        Held(*key, *baseline, *candidate, _widest(scopes[key]))
+        Held(*key, *baseline, *candidate, _widest(scopes[key]), _widest(lines.get(key, {})))
         for key, (baseline, candidate) in sums.items()
     ]
     groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
@@ -594,6 +601,12 @@ def peaks(pair: Pair) -> Peaks | str:
         sum(group.candidate_bytes for group in groups),
         tuple(groups),
     )
+
+
+def _key(group: Group | Part) -> tuple[str, str, str]:
+    shape = group.shape
+    spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
+    return group.op, spelled, group.dtype
 
 
 def _widest(differences: Mapping[str, int]) -> str:

@@ -103,7 +103,7 @@ def _remember(plan: Plan, folder: Path) -> None:
     path = folder / PLAN_FILE
     cells = [planned.experiment.cell for planned in plan.cells]
     if path.exists():
-        if json.loads(path.read_text())["cells"] != cells:
+        if folders.kept(path, {"cells": list[str]})["cells"] != cells:
             raise BadInput(
                 f"resume={places.relative(folder)}: that sweep was started with another grid.",
                 "Repeat the words it was started with (its plan.json has them), or start anew.",

@@ -375,7 +375,7 @@ def _allocations(peaks: Peaks) -> Table:
     lines = [
         [group.op or "-", group.shape, group.dtype, str(group.candidate_count),
          readable_bytes(group.candidate_bytes), str(group.baseline_count),
-         readable_bytes(group.baseline_bytes), _signed(group.difference), group.scope]
+         readable_bytes(group.baseline_bytes), _signed(group.difference), group.line, group.scope]
         for group in shown
     ]  # fmt: skip
     for groups, what in ((rest, "smaller differences"), (alike, "alike")):
@@ -383,14 +383,15 @@ def _allocations(peaks: Peaks) -> Table:
             ours = sum(group.candidate_bytes for group in groups)
             theirs = sum(group.baseline_bytes for group in groups)
             lines.append([f"{len(groups)} {what}", "", "", "", readable_bytes(ours), "",
-                          readable_bytes(theirs), _signed(ours - theirs), ""])  # fmt: skip
+                          readable_bytes(theirs), _signed(ours - theirs), "", ""])  # fmt: skip
     ours, theirs = peaks.candidate_bytes, peaks.baseline_bytes
     lines.append(["all", "", "", "", readable_bytes(ours), "", readable_bytes(theirs),
-                  _signed(ours - theirs), ""])  # fmt: skip
+                  _signed(ours - theirs), "", ""])  # fmt: skip
     head = ["op", "shape", "dtype", "count", "bytes", "count", "baseline", "difference"]
     figures = range(3, len(head))
+    line = "most of it by" if any(group.line for group in shown) else ""
     scope = "most of it in" if any(group.scope for group in shown) else ""
-    return Table([*head, scope], lines, figures)
+    return Table([*head, line, scope], lines, figures)
 
 
 def _signed(value: int) -> str:
