@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runner.config import Experiment
-from runner.judging import selection
+from runner.config import Experiment, word
 
 PLAN_FILE = "plan.json"
 """In a sweep's folder: the grid that it was started with."""
@@ -29,10 +28,10 @@ class Planned:
     def said(self) -> dict[str, str]:
         """What the overrides say, also entry by entry where that is a mapping: `{"batch_size":
         "32"}`."""
-        words = dict(word.lstrip("+").partition("=")[::2] for word in self.overrides)
+        words = dict(said.lstrip("+").partition("=")[::2] for said in self.overrides)
         entries = {
-            name: selection.word(value)
-            for name, value in selection.fields(self.experiment.spec).items()
+            name: word(value)
+            for name, value in self.experiment.fields.items()
             if name.count(".") > 1
         }
         return entries | words

@@ -31,7 +31,6 @@ from runner.composing.experiments import as_word, experiment_from, set_field, un
 from runner.composing.translation import first_line, translated
 from runner.composing.words import checked
 from runner.errors import BadInput, RunnerError
-from runner.judging import selection
 from runner.plan import Plan, Planned
 
 
@@ -218,15 +217,15 @@ def _swept(cells: Sequence[Planned]) -> tuple[str, ...]:
     mapping, its entries that differ."""
     values: dict[str, set[str]] = {}
     for cell in cells:
-        fields = selection.fields(cell.experiment.spec)
+        known = cell.experiment.fields
         for word in cell.overrides:
             key, _, value = word.lstrip("+").partition("=")
             whole = key.startswith("scenario.")
-            entries = [name for name in fields if whole and name.startswith(f"{key}.")]
+            entries = [name for name in known if whole and name.startswith(f"{key}.")]
             if not entries:
                 values.setdefault(key, set()).add(value)
             for name in entries:
-                values.setdefault(name, set()).add(selection.word(fields[name]))
+                values.setdefault(name, set()).add(str(known[name]))
     return tuple(key for key, seen in values.items() if len(seen) > 1)
 
 

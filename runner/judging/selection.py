@@ -6,11 +6,12 @@ in whatever else was varied; between two sweeps or runs they are the same cell.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from runner.config import fields as fields
+from runner.config import leaves as leaves
+from runner.config import word as word
 from runner.errors import BadInput, nearest
 from runner.records import Record
 
@@ -36,34 +37,6 @@ class Selection:
 
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...] = ()
-
-
-def fields(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that a cell was asked to be, under the names that a user types."""
-    found = {"scenario": spec["scenario"]}
-    found |= leaves("scenario", spec["parameters"])
-    found["execution"] = spec["execution"]
-    for group, name in (("device", "kind"), ("measure", "name")):
-        found[group] = spec[group][name]
-        found |= {f"{group}.{key}": item for key, item in spec[group].items() if key != name}
-    return found | {"batch_size": spec["batch_size"], "seed": spec["seed"]}
-
-
-def leaves(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A group's fields; each entry of a mapping is one (`scenario.arguments.width`), as it is typed
-    and swept."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            found |= leaves(f"{group}.{name}", value)
-        else:
-            found[f"{group}.{name}"] = value
-    return found
-
-
-def word(value: Any) -> str:
-    """A value as a user types it."""
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def words(record: Record) -> Words:
