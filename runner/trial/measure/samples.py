@@ -44,6 +44,8 @@ def of_memory_trial(found: Traced | NoAllocations, facts: dict[str, Any]) -> dic
             **facts,
             "tensor_peak_bytes": found.total_bytes,
             "tensor_retained_bytes": found.retained_bytes,
+            "course": found.course,
+            "graph_ops": found.graph_ops,
             "unavailable": {},
         },
         "allocations": allocations(found),
