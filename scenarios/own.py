@@ -64,11 +64,13 @@ class OwnCode:
         call = functools.partial(target, **arguments)
         if bench.note == _IS_THE_STEP:
             return bench.compile(call)
+        self._check_runs(target, self.target)
         step = call()
         if inspect.isgenerator(step) or inspect.iscoroutine(step):
             raise BadInput(f"{self.target} returned a {_kind(step)}: none of it has run.")
         if not callable(step):
             raise StartAnew(_IS_THE_STEP)
+        self._check_runs(step, f"the step {_named(step)!r} that {self.target} returned")
         self._check_takes_nothing(step)
         compiled: Step = bench.compile(step)
         return compiled
@@ -80,6 +82,18 @@ class OwnCode:
         return self._fitting(
             signature, batch_size=lambda: bench.batch_size, seed=lambda: bench.seed
         )
+
+    def _check_runs(self, function: Any, which: str) -> None:
+        """A call of one that is asynchronous, or a generator, runs nothing of it."""
+        called = getattr(function, "func", function)
+        kinds = (
+            (inspect.iscoroutinefunction, "an `async def`", "`asyncio.run` it in a plain function"),
+            (inspect.isasyncgenfunction, "an asynchronous generator", "consume it in a function"),
+            (inspect.isgeneratorfunction, "a generator function", "return instead of `yield`"),
+        )
+        for is_one, kind, remedy in kinds:
+            if is_one(called) or is_one(type(called).__call__):
+                raise BadInput(f"{which} is {kind}: calling it runs none of it.", f"{remedy}.")
 
     def _check_takes_nothing(self, step: Any) -> None:
         signature = _signature(step)
@@ -98,6 +112,10 @@ class OwnCode:
         self, signature: inspect.Signature, **offered: Callable[[], int]
     ) -> dict[str, Any]:
         return imports.fitting(signature, self.target, self.arguments, offered)
+
+
+def _named(function: Any) -> str:
+    return getattr(function, "__name__", _kind(function))
 
 
 def _kind(value: Any) -> str:

@@ -17,6 +17,8 @@ MEASURE = {
     "name": "quick",
     "timing_processes": 3,
     "memory_processes": 1,
+    "host_processes": 0,
+    "between_steps": "nothing",
     "warmup_steps": 2,
     "steps": 200,
     "min_steps": 5,
@@ -31,6 +33,8 @@ DEVICE = {
     "memory_limit_mb": None,
     "intra_op_threads": None,
     "inter_op_threads": None,
+    "malloc": "default",
+    "malloc_arenas": None,
 }
 
 

@@ -25,7 +25,8 @@ MAY_KNOW = {
     "terminal": "judging export report tracking running",
     "claims": "composing judging report",
     "fit": "composing isolation judging running terminal trial",
-    "verbs": "claims composing export fit judging report running terminal tracking",
+    "leak": "composing isolation judging running terminal",
+    "verbs": "claims composing export fit judging leak report running terminal tracking",
 }
 """Besides the core, which all may know. No verb knows a process or a trial."""
 
@@ -33,7 +34,7 @@ FOREIGN = {
     "core": "",
     "judging": "numpy scipy",
     "composing": "hydra omegaconf yaml",
-    "trial": "tensorflow keras greenlet numpy",
+    "trial": "tensorflow keras greenlet memray numpy",
     "isolation": "",
     "export": "pandas yaml",
     "report": "matplotlib numpy",
@@ -42,6 +43,7 @@ FOREIGN = {
     "terminal": "",
     "claims": "numpy",
     "fit": "matplotlib numpy",
+    "leak": "",
     "verbs": "yaml",
 }
 """Packages beyond the standard library."""

@@ -76,7 +76,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     without_caches = shutil.ignore_patterns("__pycache__")
     for part in PARTS:
         shutil.copytree(CLONE / part, source / part, ignore=without_caches)
-    for file in ("pyproject.toml", "setup.py", "README.md"):
+    for file in ("pyproject.toml", "README.md"):
         shutil.copy(CLONE / file, source)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     build = ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder)]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from runner.allocations import Allocations, Group
+from runner.allocations import Allocations, Group, Part
 
 Leaf = tuple[tuple[str, ...], int, int]
 """A path of scopes with an op at its end, a count and bytes."""
@@ -46,10 +46,12 @@ def _branch(name: str, leaves: list[Leaf]) -> Branch:
 
 
 def folded(allocations: Allocations) -> str:
-    """The same as folded stacks, for flame graphs: `model;layer;MatMul float32[2,3] BYTES`."""
+    """The same as folded stacks, for flame graphs: the user's stack, outermost first, and at its
+    end the tensors, `step train.py:3;layer model.py:7;MatMul float32[2,3] BYTES`; of a record
+    without lines the scopes in the stack's place."""
     lines = (
         f"{';'.join(name.replace(';', ',') for name in path)} {size}"
-        for path, _, size in _leaves(allocations)
+        for path, size in _stacks(allocations)
     )
     return "".join(f"{line}\n" for line in sorted(lines))
 
@@ -90,7 +92,18 @@ def _microseconds(seconds: float) -> float:
     return round(seconds * 1e6, 3)
 
 
-def label(group: Group) -> str:
+def _stacks(allocations: Allocations) -> Iterator[tuple[tuple[str, ...], int]]:
+    if not allocations.lines:
+        yield from ((path, size) for path, _, size in _leaves(allocations))
+    for line in allocations.lines:
+        for part in line.parts:
+            stack = (allocations.frames[number] for number in part.stack)
+            places = [f"{frame.function} {frame.file}:{frame.line}" for frame in stack]
+            gradient = " (gradient)" if part.is_gradient else ""
+            yield (*(places or ["no line"]), f"{label(part)}{gradient}"), part.bytes
+
+
+def label(group: Group | Part) -> str:
     """A group in short: `MatMul float32[2,3]`; without a shape, as XLA's lumps are, just the op."""
     if group.shape is None:
         return group.op

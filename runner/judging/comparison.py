@@ -11,10 +11,12 @@ would settle it. What counts as the same:
   so the interval is Student's: ratio · exp(± t · error), on Welch's degrees of freedom.
 - Host memory: a difference of 1 MB, or of the threshold if that is more. It is not deterministic,
   so it has an interval over processes as in `estimate`.
-- Tensor memory: 256 bytes or 0.5 %, whichever is more. It is read exactly and mostly repeats to
-  the byte, and then the interval is a point. Where memory trials of one cell differ, by
-  TensorFlow's own concurrency, it is treated as host memory is. Where there is but one trial and
-  its steps' peaks differ from each other, two cells that differ by no more are not told apart.
+- Tensor memory: 256 bytes or 0.5 %, whichever is more. Where it repeats, the interval is a point.
+  Where a graph's peak is drawn anew in each process (`repeats`), what was seen of both cells is
+  compared: `better` and `worse` by Smirnov's exact test of two samples, shifted by what counts as
+  the same, at one false alarm in a thousand (values that tie make it rarer still); `same` where the
+  lowest and the highest that were seen agree. The interval is what was seen, most apart. Figures
+  that don't depend on the order of ops get a row beside it where they repeat.
 - Counts: nothing but the same number.
 
 A share of an amount is one of the larger side: it does not matter which side is the baseline.
@@ -39,8 +41,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from runner.allocations import Group, Part
 from runner.errors import BadInput
-from runner.judging import estimate
+from runner.judging import estimate, repeats
 from runner.judging.selection import Pair, differing, short, word
 from runner.judging.tolerance import NOISE, tolerance
 from runner.metrics import METRICS, Metric, readable
@@ -59,6 +62,11 @@ OUTCOME = "outcome"
 _RESAMPLES = 2000
 _MOST_PROCESSES = 200
 _FEWEST = 3  # one process says nothing of its spread, and two hardly more
+_FALSE_ALARMS = 0.001
+"""Of verdicts on peaks that are drawn anew in each process: a gate that is asked every day."""
+_PEAKS = ("tensor_peak_bytes", "tensor_step_peak_bytes")
+_WITHOUT_ORDER = ("tensor_live_bytes", "allocated_bytes_per_step", "allocations_per_step")
+"""Shown beside a peak that varies, where they repeat."""
 _POWER = 0.8416  # this many standard errors to one side of the truth lie 80 % of estimates
 
 
@@ -103,6 +111,11 @@ class Comparison:
     def found_worse(self) -> bool:
         return any(row.verdict is Verdict.WORSE for row in self.rows)
 
+    @property
+    def found_unclear(self) -> bool:
+        """What can't be told, or should have been and could not."""
+        return any(row.verdict is Verdict.UNCLEAR for row in self.rows)
+
 
 # Judging.
 
@@ -129,6 +142,8 @@ class _Effect:
     same_within: str
     unsteady: float = 0.0
     """What is known to vary although no error could be had of it."""
+    seen: tuple[list[float], list[float]] | None = None
+    """Of a peak that is drawn anew in each process: what each process of either cell had."""
 
     @property
     def value(self) -> float:
@@ -136,7 +151,7 @@ class _Effect:
 
     @property
     def exact(self) -> bool:
-        return self.baseline.error == 0 and self.candidate.error == 0
+        return self.baseline.error == 0 and self.candidate.error == 0 and self.seen is None
 
     def error(self, more: int = 0) -> tuple[float, float]:
         """Standard error and its degrees of freedom (Welch's), as they would be with `more`
@@ -176,7 +191,7 @@ def compare(
     """A row for every metric of every pair. `metrics`: the four that decide, unless named."""
     found: list[tuple[Row, _Effect | None]] = []
     for pair in pairs:
-        known = list(_rows(pair, metrics or DEFAULT_METRICS, threshold))
+        known = list(_rows(pair, metrics or _defaults(pair), threshold))
         if not (pair.baseline.outcome.completed and pair.candidate.outcome.completed):
             measured = [each for each in known if each[1] is not None]
             known = [(_outcome_row(pair), None), *measured]
@@ -188,6 +203,18 @@ def compare(
     confidence = 1 - 0.05 / max(1, tested)
     rows = [row if effect is None else _judged(row, effect, confidence) for row, effect in found]
     return Comparison(tuple(rows), tested)
+
+
+def _defaults(pair: Pair) -> list[str]:
+    """The metrics that decide; and where the peak varies, those that don't with it."""
+    sides = (pair.baseline, pair.candidate)
+    names = list(DEFAULT_METRICS)
+    if any(repeats.may_vary(one.trials, one.spec["execution"]) for one in sides):
+        for name in reversed(_WITHOUT_ORDER):
+            values = [estimate.samples(one.trials, name, one.spec) for one in sides]
+            if all(len(each) > 1 and len(set(each)) == 1 for each in values):
+                names.insert(1, name)
+    return names
 
 
 def _rows(
@@ -218,6 +245,8 @@ def _ratio(baseline: float, candidate: float) -> float | None:
 
 
 def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
+    if effect.seen is not None:
+        return _judged_by_what_was_seen(row, effect, *effect.seen, 1 - confidence)
     half = effect.half_width(confidence)
     low, high = effect.value - half, effect.value + half
     interval, more, reason = None, None, ""
@@ -252,6 +281,68 @@ def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
     )
 
 
+def _judged_by_what_was_seen(
+    row: Row, effect: _Effect, ours: list[float], theirs: list[float], chance: float
+) -> Row:
+    """`ours` are the baseline's. See the top of this module."""
+    one_sided = min(chance, _FALSE_ALARMS) / 2
+    larger = smirnov([value + effect.bound for value in ours], theirs)
+    smaller = smirnov([value + effect.bound for value in theirs], ours)
+    ends = (min(theirs) - min(ours), max(theirs) - max(ours))
+    enough = min(len(ours), len(theirs)) >= repeats.LEAST
+    verdict, more, reason = Verdict.UNCLEAR, None, ""
+    if min(larger, smaller) <= one_sided:
+        is_better = (smaller < larger) == METRICS[row.metric].smaller_is_better
+        verdict = Verdict.BETTER if is_better else Verdict.WORSE
+    elif enough and max(map(abs, ends)) <= effect.bound:
+        verdict = Verdict.SAME
+    else:
+        more = _more_to_tell(ours, theirs, effect.bound, one_sided)
+        wanted = f"{more} more memory processes" if more else f"not even {_MOST_PROCESSES} more"
+        reason = f"processes of one cell differ by as much; {wanted} would settle it"
+    interval = None
+    if row.ratio is not None and min(ours) > 0:
+        interval = (min(theirs) / max(ours), max(theirs) / min(ours))
+    return dataclasses.replace(
+        row,
+        verdict=verdict,
+        interval=interval,
+        same_within=effect.same_within,
+        more_processes=more,
+        reason=reason,
+    )
+
+
+def smirnov(lower: Sequence[float], upper: Sequence[float]) -> float:
+    """How likely chance alone puts `upper` as far above `lower`: the exact one-sided test of
+    Kolmogorov and Smirnov, by counting the orders in which both can come. Ties make it too large,
+    never too small."""
+    from scipy.stats import ks_2samp
+
+    return float(ks_2samp(lower, upper, alternative="greater", method="exact").pvalue)
+
+
+def _more_to_tell(
+    ours: Sequence[float], theirs: Sequence[float], bound: float, chance: float
+) -> int | None:
+    """Memory processes of either cell on top that would tell them apart, if the share by which they
+    lie apart stays what it is; at least as many as it takes to call two cells the same."""
+    most = 0.0
+    for lower, upper in ((ours, theirs), (theirs, ours)):
+        for value in lower:
+            below = sum(one <= value for one in lower) / len(lower)
+            reached = sum(one <= value + bound for one in upper) / len(upper)
+            most = max(most, below - reached)
+    have = min(len(ours), len(theirs))
+    if have < repeats.LEAST:
+        return repeats.LEAST - have
+    for count in range(have + 1, have + _MOST_PROCESSES + 1):
+        apart = math.floor(most * count + 1e-9)
+        if math.comb(2 * count, count - apart) <= chance * math.comb(2 * count, count):
+            return count - have
+    return None
+
+
 def _more_processes(effect: _Effect, confidence: float) -> int | None:
     if effect.baseline.error is None or effect.candidate.error is None:
         return max(1, _FEWEST - min(effect.baseline.processes, effect.candidate.processes))
@@ -282,7 +373,30 @@ def _amount_effect(
     unsteady = _unsteady(metric, baseline) + _unsteady(metric, candidate)
     shown = " or ".join(parts) or "0"
     bound = same.at(a.center, b.center)
-    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, shown, unsteady)
+    seen = _seen(metric, baseline, candidate)
+    return _Effect(a, b, bound, to_ratio if a.center > 0 else None, shown, unsteady, seen)
+
+
+def _seen(
+    metric: Metric, baseline: Record, candidate: Record
+) -> tuple[list[float], list[float]] | None:
+    """What each process had, where another may have something else. A figure that was shown to
+    repeat would be seen as often as the other cell was looked at."""
+    if metric.source != "memory":
+        return None
+    sides = []
+    for record in (baseline, candidate):
+        values = estimate.samples(record.trials, metric.name, record.spec)
+        drawn = metric.name in _PEAKS and repeats.may_vary(record.trials, record.spec["execution"])
+        sides.append((values, drawn or len(set(values)) > 1))
+    (ours, ours_vary), (theirs, theirs_vary) = sides
+    if not (ours and theirs) or not (ours_vary or theirs_vary):
+        return None
+    if not ours_vary:
+        ours = ours * max(1, -(-len(theirs) // len(ours)))
+    if not theirs_vary:
+        theirs = theirs * max(1, -(-len(ours) // len(theirs)))
+    return ours, theirs
 
 
 def _time_side(metric: Metric, record: Record) -> _Side:
@@ -339,7 +453,7 @@ def _unsteady(metric: Metric, record: Record) -> float:
     """By how much the peaks of the only memory trial's steps differ: ops that TensorFlow runs
     concurrently come in another order each time, and a second process would differ as well."""
     trials = [one for one in record.trials if one.kind == "memory" and one.outcome.completed]
-    if metric.name not in ("tensor_peak_bytes", "tensor_step_peak_bytes") or len(trials) != 1:
+    if metric.name not in _PEAKS or len(trials) != 1:
         return 0.0
     peaks = trials[0].steps.get("tensor_peak_bytes") or [0.0]
     return max(peaks) - min(peaks)
@@ -426,6 +540,8 @@ class Held:
     candidate_bytes: int
     scope: str
     """The layer or scope that makes most of the difference; empty where TensorFlow tells none."""
+    line: str
+    """The line of code, likewise: `train.py:12`."""
 
     @property
     def difference(self) -> int:
@@ -459,20 +575,24 @@ def peaks(pair: Pair) -> Peaks | str:
             return f"{name}: {reason}"
     sums: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     scopes: dict[tuple[str, str, str], Counter[str]] = {}
+    lines: dict[tuple[str, str, str], Counter[str]] = {}
     for which, (_, record) in enumerate(_named(pair)):
         assert record.allocations is not None
         for group in record.allocations.groups:
-            shape = group.shape
-            spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
-            key = (group.op, spelled, group.dtype)
+            key = _key(group)
             found = sums.setdefault(key, [(0, 0), (0, 0)])
             count, size = found[which]
             found[which] = count + group.count, size + group.bytes
             differences = scopes.setdefault(key, Counter())
             for scope in group.scopes:
                 differences[scope.scope] += scope.bytes if which else -scope.bytes
+        for line in record.allocations.lines:
+            place = f"{line.file}:{line.line}" if line.file else ""
+            for part in line.parts:
+                differences = lines.setdefault(_key(part), Counter())
+                differences[place] += part.bytes if which else -part.bytes
     groups = [
-        Held(*key, *baseline, *candidate, _widest(scopes[key]))
+        Held(*key, *baseline, *candidate, _widest(scopes[key]), _widest(lines.get(key, {})))
         for key, (baseline, candidate) in sums.items()
     ]
     groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
@@ -481,6 +601,12 @@ def peaks(pair: Pair) -> Peaks | str:
         sum(group.candidate_bytes for group in groups),
         tuple(groups),
     )
+
+
+def _key(group: Group | Part) -> tuple[str, str, str]:
+    shape = group.shape
+    spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
+    return group.op, spelled, group.dtype
 
 
 def _widest(differences: Mapping[str, int]) -> str:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner import places, records
-from runner.allocations import Allocations, Curve
+from runner.allocations import Allocations, Curve, Group, Line, Part
 from runner.export import allocations as allocation_views
 from runner.records import RECORD_FILE, Record
 from runner.report import stacking
@@ -73,19 +73,25 @@ def views(folder: Path) -> list[Path]:
 
 
 def groups_csv(allocations: Allocations) -> str:
-    """What was live at the peak, a row a group, largest first: the bytes sum to the peak."""
+    """What was live at the peak, a row for what one line made of one op, shape and dtype, the
+    largest lines first; of a record without lines, a row a group. The bytes sum to the peak."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     split = ("held_bytes", "kept_bytes", "gradient_bytes", "passing_bytes")
-    writer.writerow(["op", "shape", "dtype", "count", "bytes", "share", *split, "scopes"])
-    for group in allocations.groups:
+    head = ["file", "line", "code", "op", "shape", "dtype", "count", "bytes", "share"]
+    writer.writerow([*head, *split, "scopes"])
+    rows: list[tuple[Line | None, Group | Part]]
+    rows = [(line, part) for line in allocations.lines for part in line.parts]
+    for line, group in rows or [(None, each) for each in allocations.groups]:
         shape = "" if group.shape is None else "x".join(map(str, group.shape)) or "scalar"
-        scopes = " ".join(scope.scope for scope in group.scopes if scope.scope)
+        named = [group.scope] if isinstance(group, Part) else [each.scope for each in group.scopes]
+        share = group.bytes / allocations.total_bytes if allocations.total_bytes else 0.0
         parts = [getattr(group.split, name, None) for name in split]
         writer.writerow(
             [
+                *((line.file, line.line, line.code) if line else ("", "", "")),
                 *(group.op, shape, group.dtype, group.count, group.bytes),
-                *(f"{group.share:.6f}", *parts, scopes),
+                *(f"{share:.6f}", *parts, " ".join(filter(None, named))),
             ]
         )
     return text.getvalue()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.etree.ElementTree import Element
 
-from runner.allocations import Allocations, Group, Split
+from runner.allocations import Allocations, Group, Leak, Split
 from runner.export import allocations as allocation_views
 from runner.export.allocations import Branch
 from runner.metrics import readable_bytes, readable_seconds
@@ -363,6 +363,7 @@ def leaks(allocations: Allocations) -> Iterator[Node]:
         yield tag("p", f"Nothing: live bytes do not grow over {steps + 1} steps.")
         return
     yield tag("p", f"Made in one step and still live when the next one ended, over {steps} steps:")
+    known = any(leak.stack for leak in found)
     rows = [
         [
             *(Cell(leak.op or "unknown"), Cell(leak.scope or "–"), Cell(shape(leak.shape))),
@@ -374,14 +375,23 @@ def leaks(allocations: Allocations) -> Iterator[Node]:
                 leak.bytes_per_step,
                 figure=True,
             ),
+            *([Cell(_line_of(leak, allocations), wraps=True)] if known else []),
         ]
         for leak in found
     ]
     head = [
         *(Head("op"), Head("scope"), Head("shape"), Head("dtype")),
         *(Head("count a step", figure=True), Head("bytes a step", figure=True)),
+        *([Head("line")] if known else []),
     ]
     yield table(head, rows, sortable=True, label="what leaks")
+
+
+def _line_of(leak: Leak, allocations: Allocations) -> str:
+    if not leak.stack:
+        return "no line"
+    frame = allocations.frames[leak.stack[-1]]
+    return f"{frame.file}:{frame.line}  {frame.code}"
 
 
 def trust(allocations: Allocations) -> str:

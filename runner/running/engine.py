@@ -83,7 +83,7 @@ def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
 def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: str | None) -> Run:
     """A sweep's cell in its folder. Its record says of the sweep: which, what was varied, and
     whether its trials took turns with those of the other cells."""
-    words = dict(word.lstrip("+").partition("=")[::2] for word in planned.overrides)
+    words = planned.said
     tag = {
         "id": sweep_id(folder),
         "cell": planned.number,
@@ -103,7 +103,7 @@ def _remember(plan: Plan, folder: Path) -> None:
     path = folder / PLAN_FILE
     cells = [planned.experiment.cell for planned in plan.cells]
     if path.exists():
-        if json.loads(path.read_text())["cells"] != cells:
+        if folders.kept(path, {"cells": list[str]})["cells"] != cells:
             raise BadInput(
                 f"resume={places.relative(folder)}: that sweep was started with another grid.",
                 "Repeat the words it was started with (its plan.json has them), or start anew.",

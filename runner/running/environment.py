@@ -98,6 +98,8 @@ def for_record(
         "allocator": "capped" if device.memory_limit_mb else "default",
         "intra_op_threads": device.intra_op_threads,
         "inter_op_threads": device.inter_op_threads,
+        "malloc": device.malloc,
+        "malloc_arenas": device.malloc_arenas,
     }
     seen = {name: facts[name] for name in _SEEN if name in facts}
     return {**machine, **seen, "comparable": comparable}, _hash(comparable)

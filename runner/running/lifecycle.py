@@ -19,7 +19,7 @@ from typing import Any
 from runner import places, records
 from runner.allocations import Allocations
 from runner.config import Experiment
-from runner.judging import estimate
+from runner.judging import estimate, repeats
 from runner.plan import Assignment, Planned
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 from runner.running import environment
@@ -42,6 +42,9 @@ class Run:
     closed: bool = False
     """Whether its record is on the disk and says how it ended."""
     assignments: list[Assignment] = field(default_factory=list)
+    """What is planned so far: a graph's peak may ask for more memory trials as it goes on."""
+    memory_trials: list[Trial] = field(default_factory=list)
+    """What decides about that, without their allocations and steps."""
 
     @property
     def experiment(self) -> Experiment:
@@ -80,13 +83,15 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
 
 
 def assignments(experiment: Experiment) -> list[Assignment]:
-    """Memory first: it is exact after one trial, and finds out-of-memory before time is spent."""
+    """What is known to be needed: `_plan_another` adds to it. Memory first: it finds out-of-memory
+    before time is spent."""
     measure = experiment.measure
     return [
         Assignment(experiment, kind, index)
         for kind, count in (
             ("memory", measure.memory_processes),
             ("timing", measure.timing_processes),
+            ("host", measure.host_processes),
         )
         for index in range(count)
     ]
@@ -101,6 +106,19 @@ def _count(run: Run, trial: Trial) -> None:
     run.done += 1
     if not trial.outcome.completed:
         run.outcome = trial.outcome
+    elif trial.kind == "memory":
+        run.memory_trials.append(replace(trial, phases={}, steps={}, allocations=None))
+        _plan_another(run)
+
+
+def _plan_another(run: Run) -> None:
+    """One more memory trial where all planned ones are done and don't tell the peak yet. It comes
+    next, before time is spent; a run that is opened again decides the same from the same trials."""
+    done = len(run.memory_trials)
+    if any(each.kind == "memory" for each in run.assignments[run.done :]):
+        return
+    if repeats.needs_more(run.memory_trials, run.experiment.execution):
+        run.assignments.insert(run.done, Assignment(run.experiment, "memory", done))
 
 
 def close_run(run: Run, machine: Mapping[str, Any]) -> Record:

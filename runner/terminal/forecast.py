@@ -12,7 +12,7 @@ from runner.running.lifecycle import Run
 LOADING_SECONDS = 5.0
 """Until TensorFlow is loaded and the first child can be forked."""
 
-_OWN_SECONDS = {"memory": 0.7, "timing": 0.4}
+_OWN_SECONDS = {"memory": 0.7, "timing": 0.4, "host": 20.0}
 """What a trial takes where its steps take next to nothing: a fork, the first op, the release."""
 
 
@@ -35,6 +35,7 @@ class Forecast:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         ahead = [each for run in runs for each in _ahead(run)]
+        self._planned = {id(run): len(run.assignments) for run in runs}
         self.left = Counter(each.kind for each in ahead)
         self._most: defaultdict[str, _Mean] = defaultdict(_Mean)
         for each in ahead:
@@ -42,10 +43,12 @@ class Forecast:
         self._taken: defaultdict[str, _Mean] = defaultdict(_Mean)
 
     def ended(self, run: Run, assignment: Assignment, seconds: float) -> None:
-        """One trial less; and where its cell has failed, none of the cell's others."""
+        """One trial less; where its cell has failed, none of the cell's others; and more where a
+        graph's peak is not known yet."""
         kind = assignment.kind
         self._taken[kind].add(seconds)
-        self.left[kind] -= 1
+        self.left[kind] += len(run.assignments) - self._planned[id(run)] - 1
+        self._planned[id(run)] = len(run.assignments)
         if run.next is None:
             self.left.subtract(each.kind for each in run.assignments[run.done :])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runner import records
 from runner.export import frames
-from runner.judging import growth, selection
+from runner.judging import estimate, growth, selection
 from runner.metrics import METRICS, readable
 from runner.places import relative
 from runner.plan import Plan
@@ -70,7 +70,7 @@ def _ended(outcome: Outcome) -> str:
 
 def _evidence(record: Record) -> str:
     counts = {kind: sum(1 for trial in record.trials if trial.kind == kind)
-              for kind in ("memory", "timing")}  # fmt: skip
+              for kind in ("memory", "timing", "host")}  # fmt: skip
     parts = [f"{count} {kind}" for kind, count in counts.items() if count]
     trials = "trial" if sum(counts.values()) == 1 else "trials"
     return f"{' + '.join(parts) or 'no'} {trials} (measure={record.spec['measure']['name']})"
@@ -101,9 +101,16 @@ def _figures(record: Record) -> list[str]:
 def _exact(record: Record) -> str:
     value = record.metrics.get("tensor_peak_bytes")
     exact = f"{value:,} bytes" if value is not None else ""
-    low_high = record.intervals.get("tensor_peak_bytes")
-    if low_high and low_high[0] != low_high[1]:
-        exact += f" (over trials: {low_high[0]:,.0f} to {low_high[1]:,.0f})"
+    peaks = estimate.samples(record.trials, "tensor_peak_bytes", record.spec)
+    if len(set(peaks)) > 1:
+        usual = min(peaks, key=lambda peak: (-peaks.count(peak), peak))
+        times = peaks.count(max(peaks))
+        low, high = (readable("tensor_peak_bytes", each) for each in (usual, max(peaks)))
+        exact += (
+            f"; {low} in {peaks.count(usual)}, up to {high} in {times} of {len(peaks)} processes"
+        )
+        if min(peaks) < usual:
+            exact += f", down to {readable('tensor_peak_bytes', min(peaks))}"
     return exact
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from runner.allocations import Allocations
 from runner.export.command import reproduce
 from runner.foreign import fenced, in_markdown, printable, span
+from runner.judging import selection
 from runner.metrics import METRICS, Metric, readable, readable_bytes
 from runner.records import Record, Status, Trial
 
@@ -169,8 +170,8 @@ _MLFLOW_STATUS = {Status.COMPLETED: "FINISHED", Status.INTERRUPTED: "KILLED"}
 
 def _parameters(spec: dict[str, Any]) -> dict[str, str]:
     values = {name: spec[name] for name in ("scenario", "execution", "batch_size", "seed")}
-    for name, value in spec["parameters"].items():
-        values[parameter_name(f"scenario.{name}")] = value
+    for field, value in selection.leaves("scenario", spec["parameters"]).items():
+        values[parameter_name(field)] = value
     for group in ("device", "measure"):
         values.update({f"{group}.{name}": value for name, value in spec[group].items()})
     return {name: printable(_text(value))[:LONGEST_PARAMETER] for name, value in values.items()}
@@ -323,6 +324,23 @@ def _trials(trials: tuple[Trial, ...]) -> str:
 
 
 def _peak(allocations: Allocations) -> str:
+    """The lines of code that made it or, of an older record, its groups."""
+    total = readable_bytes(allocations.total_bytes)
+    if not allocations.lines:
+        return _groups(allocations)
+    rows = [
+        f"| {f'{line.file}:{line.line}' if line.file else 'no line'} "
+        f"| {f'`{_cell(line.code)}`' if line.code else _cell(line.why)} "
+        f"| {line.count} | {readable_bytes(line.bytes)} | {100 * line.share:.0f} % |"
+        for line in allocations.lines[:5]
+    ]
+    left_out = len(allocations.lines) - len(rows)
+    more = f"\n\nAnd {left_out} smaller lines: see record.json." if left_out else ""
+    head = "| line | code | count | bytes | share |\n| --- | --- | ---: | ---: | ---: |"
+    return "\n".join([f"Live at the peak, {total}, made by:", "", head, *rows]) + more
+
+
+def _groups(allocations: Allocations) -> str:
     rows = [
         f"| {_cell(group.op)} | {_cell(_shape(group.shape))} {_cell(group.dtype)} "
         f"| {group.count} | {readable_bytes(group.bytes)} | {100 * group.share:.0f} % |"

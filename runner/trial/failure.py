@@ -4,21 +4,14 @@ translated here."""
 from __future__ import annotations
 
 import re
-import sysconfig
 import textwrap
 import traceback
-from pathlib import Path
 from typing import Any
 
-from runner import places
 from runner.errors import RunnerError, Unavailable
 from runner.records import Status
 from runner.scenario import StartAnew
-
-_USERS, _PYTHON, _SCENARIO = "the user", "Python", "scenarios"
-_OURS = {_SCENARIO: places.scenarios(), "runner": places.package()}
-"""Scenarios first: in an installed copy they lie inside the package."""
-_LIBRARIES = (_PYTHON, "tensorflow", "keras", "numpy")
+from runner.trial.owners import LIBRARIES, OURS, SCENARIO, USERS, owner
 
 _QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
 """A line of the stack that TensorFlow writes into the message of an error in a graph."""
@@ -41,7 +34,9 @@ def read(error: BaseException) -> dict[str, Any]:
     if len(reason) > 1500:
         reason = f"{reason[:1500]}..."
     where = None if isinstance(error, RunnerError) else _their_line(error)
-    return {"status": status, "reason": f"{reason}{f' ({where})' if where else ''}"}
+    whole = f"{reason}{f' ({where})' if where else ''}"
+    # Half a character is no text: no file can hold it.
+    return {"status": status, "reason": whole.encode(errors="backslashreplace").decode()}
 
 
 def _status(error: BaseException) -> Status:
@@ -81,24 +76,11 @@ def _their_line(error: BaseException) -> str | None:
     stack = traceback.extract_tb(error.__traceback__)
     lines = [(each.filename, each.lineno, each.name) for each in stack]
     lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(_message(error))]
-    owners = [_owner(file) for file, _, _ in lines]
-    ours = [place for place, owner in enumerate(owners) if owner in _OURS]
+    owners = [owner(file) for file, _, _ in lines]
+    ours = [place for place, whose in enumerate(owners) if whose in OURS]
     called = owners[ours[-1] + 1] if ours and ours[-1] + 1 < len(owners) else "tensorflow"
-    wanted = _USERS if _USERS in owners else _SCENARIO if called in _LIBRARIES else called
-    for (file, line, name), owner in zip(reversed(lines), reversed(owners), strict=True):
-        if owner == wanted:
+    wanted = USERS if USERS in owners else SCENARIO if called in LIBRARIES else called
+    for (file, line, name), whose in zip(reversed(lines), reversed(owners), strict=True):
+        if whose == wanted:
             return f"{file}:{line} in {name}"
     return None
-
-
-def _owner(file: str) -> str:
-    """Whose code it is: an installed package's, by its name; ours, Python's or the user's."""
-    path = Path(file)
-    for name, folder in _OURS.items():
-        if path.is_relative_to(folder):
-            return name
-    for packages in ("site-packages", "dist-packages"):
-        if packages in path.parts:
-            return path.parts[path.parts.index(packages) + 1]
-    made = file.startswith("<") or path.name.startswith("__autograph_generated_file")
-    return _PYTHON if made or path.is_relative_to(sysconfig.get_path("stdlib")) else _USERS

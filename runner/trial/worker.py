@@ -18,6 +18,7 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,17 +66,23 @@ class Desk:
 
 
 class _Announcing:
-    """A meter that says which phase begins, then lets the real one read."""
+    """A meter that says which phase begins, does what is to be done between two steps, then lets
+    the real one read."""
 
-    def __init__(self, meter: Meter, pipe: Connection) -> None:
+    def __init__(
+        self, meter: Meter, pipe: Connection, between: Callable[[int], object] = lambda _: None
+    ) -> None:
         self._meter = meter
         self._pipe = pipe
+        self._between = between
         self._phase: Phase | None = None
 
     def begin(self, phase: Phase, step: int) -> None:
         if phase is not self._phase:
             self._phase = phase
             _say(self._pipe, phase=phase.value)
+        if phase is Phase.STEPS:
+            self._between(step)
         self._meter.begin(phase, step)
 
     def end(self, phase: Phase, step: int) -> None:
@@ -86,6 +93,9 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
     """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result."""
     os.setsid()  # the terminal's Ctrl-C is the parent's affair; and the whole group can be ended
     lifeline.die_with_parent()
+    lifeline.adopt_orphans()  # so that what outlives it is known to be its own
+    _let_go_of_the_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     for descriptor in (1, 2):
         os.dup2(output.fileno(), descriptor)
@@ -96,14 +106,29 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
         result = _trial(assignment, pipe, facts)
     except BaseException as error:
         result = _told(error, assignment.experiment, facts)
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):  # the user's code may have put anything in its place
+            stream.flush()  # type: ignore[union-attr]
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
         _say(pipe, result=result)
     except BaseException:
         traceback.print_exc()
         os._exit(CANNOT_SEND)
     os._exit(0)
+
+
+def _let_go_of_the_parent() -> None:
+    """Close what a child inherits of multiprocessing's: the parent's tracker of shared resources,
+    which has the user's terminal or pipe open, would live as long as whoever holds these."""
+    for owner, name in (
+        (forkserver._forkserver, "_forkserver_alive_fd"),
+        (resource_tracker._resource_tracker, "_fd"),
+    ):
+        descriptor = getattr(owner, name, None)
+        if isinstance(descriptor, int):
+            setattr(owner, name, None)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
 
 def _say(pipe: Connection, **message: Any) -> None:
@@ -117,7 +142,7 @@ def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     if warm.problem:
         raise RunnerError(f"TensorFlow could not be loaded.\n{warm.problem}")
     _limit_host(assignment)
-    trial = {"timing": _time, "memory": _trace, "look": _look}[assignment.kind]
+    trial = {"timing": _time, "memory": _trace, "host": _hold, "look": _look}[assignment.kind]
     return trial(assignment, pipe, facts)
 
 
@@ -126,7 +151,7 @@ def _limit_host(assignment: Assignment) -> None:
     limit_mb = assignment.experiment.measure.host_limit_mb
     if limit_mb is None:
         return
-    if assignment.kind == "memory":
+    if assignment.kind in ("memory", "host"):
         limit_mb += _TRACER_MB
     with open("/proc/self/status") as status:  # noqa: PTH123
         data = next(line for line in status if line.startswith("VmData:"))
@@ -178,6 +203,8 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner.trial import devices
     from runner.trial.execution import Execution
+    from runner.trial.measure import between
+    from runner.trial.measure.between import Books
     from runner.trial.measure.meters import HostMemory, TimingMeter
 
     experiment = assignment.experiment
@@ -187,11 +214,18 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
+    books = Books()
+    remedy = between.remedy(measure.between_steps)
+
+    def do_between(step: int) -> None:
+        remedy()
+        books.note(step)
+
     meter = TimingMeter(HostMemory(), limits.most_steps)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
-        _Announcing(meter, pipe),
+        _Announcing(meter, pipe, do_between),
         limits,
         placed.settle,
         execution.observe,
@@ -207,6 +241,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
             **facts,
             **placed.findings(exact=False),
             **execution.facts(steps - measure.warmup_steps),
+            "malloc": books.to_json(),
         },
     }
 
@@ -215,9 +250,10 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     """A memory trial: the allocator that counts every byte, under TensorFlow's profiler."""
     from runner.trial import devices
     from runner.trial.execution import Execution
-    from runner.trial.measure import samples
+    from runner.trial.measure import between, samples
     from runner.trial.measure.calls import Calls
     from runner.trial.measure.meters import MemoryMeter
+    from runner.trial.measure.replay import NoAllocations, Traced
     from runner.trial.measure.requests import RequestCollector
     from runner.trial.measure.tracing import AllocationTracing
 
@@ -227,16 +263,17 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     execution = Execution(experiment.execution)
     requests = RequestCollector(placed.allocator)
     also = requests.feed if assignment.with_requests else None
-    calls = Calls(own=[_folder_of(experiment.scenario)])
+    calls = Calls([_folder_of(experiment.scenario)], Path(tempfile.gettempdir()) / "xla")
     calls.watch()
     tracing = AllocationTracing(placed.allocator, also=also, witness=calls)
     steps = experiment.measure.memory_steps
+    remedy = between.remedy(experiment.measure.between_steps)
     tracing.start()
     try:
         _on_a_bare_stack(
             go_through,
             lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
-            _Announcing(MemoryMeter(tracing), pipe),
+            _Announcing(MemoryMeter(tracing), pipe, lambda _: remedy()),
             Limits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
             placed.settle,
             execution.observe,
@@ -252,9 +289,44 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     peak = placed.allocator_peak_bytes()
     facts |= {**placed.findings(exact=True), **execution.facts(steps), "allocator_peak_bytes": peak}
     found = tracing.finish()
+    counted = isinstance(found, Traced) and found.checks and found.checks.events
+    if placed.is_disarmed and not counted:
+        found = NoAllocations(devices.DISARMED)
+        del facts["allocator_peak_bytes"]
     if assignment.with_requests:
         facts["requests"] = requests.to_json()
     return samples.of_memory_trial(found, facts)
+
+
+def _hold(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
+    """A host trial: what each step leaves behind, by line and kind, and what holds it."""
+    from runner.trial import devices, hold
+    from runner.trial.execution import Execution
+    from runner.trial.measure import between
+    from runner.trial.measure.survivors import Survivors
+
+    experiment = assignment.experiment
+    survivors = Survivors()
+    placed = devices.prepare(experiment.device, exact=False)
+    facts.update(placed.facts)
+    execution = Execution(experiment.execution)
+    remedy = between.remedy(experiment.measure.between_steps)
+    traced, found = hold.go_through(
+        lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
+        _Announcing(_Silent(), pipe, lambda _: remedy()),
+        survivors,
+        placed.settle,
+    )
+    held = {"steps": traced, "survivors": survivors.read(), **found}
+    return {"facts": {**facts, "held": held, "unavailable": {}}}
+
+
+class _Silent:
+    """A meter that reads nothing."""
+
+    def begin(self, phase: Phase, step: int) -> None: ...
+
+    def end(self, phase: Phase, step: int) -> None: ...
 
 
 def _folder_of(scenario: object) -> Path:

@@ -95,7 +95,10 @@ class _Asked:
     def again(resume: str, names: Sequence[str], settings: Mapping[str, Any]) -> _Asked:
         """The claims and settings of then. Names choose what of it is told in full."""
         folder = folders.earlier(resume, "claims", CLAIMS_FILE, "run of claims")
-        then = json.loads((folder / CLAIMS_FILE).read_text())
+        then = folders.kept(
+            folder / CLAIMS_FILE,
+            {"claims": list[str], "settings": dict[str, Any], "in_full": bool},
+        )
         paths = _paths(then["claims"])
         known = [path.stem for path in paths]
         ids = [Path(name).stem for name in names]

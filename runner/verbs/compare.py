@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ examples:
       and what the one holds at its peak that the other doesn't
 
 A verdict is better, worse, same, unclear (and how many processes more would settle it) or not
-comparable (and which part of the environment differs). Exit code 3: --fail-on worse, and a row is.
+comparable (and which part of the environment differs). Exit code 3: --fail-on or --budget found
+what it was asked to fail on.
 """
 
 
@@ -67,7 +69,32 @@ def main(arguments: Sequence[str]) -> int:
     if not options.json:
         sys.stderr.flush()
         print(f"\n{comparison.sentence(result)}")
-    return FOUND_WORSE if options.fail_on == "worse" and result.found_worse else 0
+    over = _over_budget(options.budgets, selected.pairs)
+    for problem in over:
+        print(f"over budget: {problem}", file=sys.stderr)
+    failed = options.fail_on is not None and result.found_worse
+    failed |= options.fail_on == "unclear" and result.found_unclear
+    return FOUND_WORSE if failed or over else 0
+
+
+def _over_budget(budgets: Sequence[tuple[str, float]], pairs: Sequence[Pair]) -> list[str]:
+    """What of the candidates is more than was allowed, in words; the highest that was seen counts,
+    and what is not known can't be told to be within."""
+    found = []
+    for pair in pairs:
+        place = "".join(f" {name}={value}" for name, value in pair.held.items())
+        for name, most in budgets:
+            value = pair.candidate.metrics.get(name)
+            if value is None:
+                why = pair.candidate.unavailable.get(name, "does not apply")
+                said = f"can't be told ({why})"
+            else:
+                high = max(value, pair.candidate.intervals.get(name, (value, value))[1])
+                if high <= most:
+                    continue
+                said = f"{readable(name, high)}, above {readable(name, most)}"
+            found.append(f"{pair.candidate_name}{place}: {name} {said}")
+    return found
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -106,7 +133,22 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         default=0.05,
         help="differences in time and host memory up to this are noise; 5%% by default",
     )
-    parser.add_argument("--fail-on", choices=["worse"], help="exit with 3 if any row is worse")
+    parser.add_argument(
+        "--fail-on",
+        choices=["worse", "unclear"],
+        help="exit with 3 if any row is worse; with 'unclear', also if any can't be told",
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="METRIC=AMOUNT",
+        type=_budget,
+        dest="budgets",
+        action="append",
+        default=[],
+        help="exit with 3 if a candidate takes more (repeatable): tensor_peak_bytes=120MB, in kB, "
+        "MB, GB, KiB, MiB; of a peak that varies the highest that was seen counts, and what is not "
+        "known is over it",
+    )
     parser.add_argument(
         "--allocations",
         action="store_true",
@@ -128,6 +170,23 @@ def _share(text: str) -> float:
     if not 0 <= share < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no share; write 5% or 0.05")
     return share
+
+
+_UNITS = {"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
+          "s": 1, "ms": 1e-3, "us": 1e-6}  # fmt: skip
+
+
+def _budget(text: str) -> tuple[str, float]:
+    name, _, amount = text.partition("=")
+    if name not in METRICS:
+        raise BadInput(f"--budget {name}: there is no such metric.", nearest(name, METRICS))
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", amount)
+    if not found or found[2] not in _UNITS:
+        raise BadInput(
+            f"--budget {text}: {amount!r} is not a valid amount.",
+            f"Write --budget {name}=120MB, in kB, MB, GB, KiB, MiB; seconds in s, ms, us.",
+        )
+    return name, float(found[1]) * _UNITS[found[2]]
 
 
 def _metrics(names: list[str] | None) -> list[str] | None:
@@ -316,7 +375,7 @@ def _allocations(peaks: Peaks) -> Table:
     lines = [
         [group.op or "-", group.shape, group.dtype, str(group.candidate_count),
          readable_bytes(group.candidate_bytes), str(group.baseline_count),
-         readable_bytes(group.baseline_bytes), _signed(group.difference), group.scope]
+         readable_bytes(group.baseline_bytes), _signed(group.difference), group.line, group.scope]
         for group in shown
     ]  # fmt: skip
     for groups, what in ((rest, "smaller differences"), (alike, "alike")):
@@ -324,14 +383,15 @@ def _allocations(peaks: Peaks) -> Table:
             ours = sum(group.candidate_bytes for group in groups)
             theirs = sum(group.baseline_bytes for group in groups)
             lines.append([f"{len(groups)} {what}", "", "", "", readable_bytes(ours), "",
-                          readable_bytes(theirs), _signed(ours - theirs), ""])  # fmt: skip
+                          readable_bytes(theirs), _signed(ours - theirs), "", ""])  # fmt: skip
     ours, theirs = peaks.candidate_bytes, peaks.baseline_bytes
     lines.append(["all", "", "", "", readable_bytes(ours), "", readable_bytes(theirs),
-                  _signed(ours - theirs), ""])  # fmt: skip
+                  _signed(ours - theirs), "", ""])  # fmt: skip
     head = ["op", "shape", "dtype", "count", "bytes", "count", "baseline", "difference"]
     figures = range(3, len(head))
+    line = "most of it by" if any(group.line for group in shown) else ""
     scope = "most of it in" if any(group.scope for group in shown) else ""
-    return Table([*head, scope], lines, figures)
+    return Table([*head, line, scope], lines, figures)
 
 
 def _signed(value: int) -> str:

@@ -43,6 +43,10 @@ def array_that_stays(size: int) -> Step:
     return lambda: _keep(np.ones(size // 8))
 
 
+def array_that_goes(size: int) -> Step:
+    return lambda: np.ones(size // 8)
+
+
 def bytes_that_stay(size: int) -> Step:
     return lambda: _keep(b"x" * (size - 33))
 

@@ -5,6 +5,9 @@
 A/A: twenty pairs of equal cells (two seeds of a scenario that draws nothing) from each of five
 short scenarios, measured as by default. Each pair is judged on its own: the correction for many
 rows, which makes false alarms rarer still, gets no part in it.
+A/A of graphs, whose peaks are drawn anew in each process: of each of four, a pool of processes is
+measured once, and each of a hundred pairs draws its own from it, none twice within a pair, as many
+as a run would have taken. So pairs share processes: a hundred are not a hundred times the evidence.
 A/B: ten pairs of which one side does 15 % more work a step, and ten of which one holds 1 % more.
 """
 
@@ -16,13 +19,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from runner import records
-from runner.judging import comparison, selection
+from runner.judging import comparison, estimate, repeats, selection
 from runner.judging.comparison import Row, Verdict
-from runner.records import Record
+from runner.records import Record, Trial
 
 PAIRS = 20
 SHORT = (
@@ -36,8 +41,18 @@ DIFFERENT = (Verdict.BETTER, Verdict.WORSE)
 METRICS = ("tensor_peak_bytes", "tensor_growth_bytes_per_step", "step_seconds")
 
 
+GRAPHS = (
+    ("scenario=callable", "scenario.target=tests.benchmarks._steps:training"),
+    ("scenario=callable", "scenario.target=tests.benchmarks._steps:fitting"),
+    ("scenario=keras_training", "scenario.model=transformer", "execution=graph"),
+    ("scenario=python_loop", "scenario.gradient=tape", "execution=graph"),
+)
+POOL = 48
+
+
 def main() -> None:
     same()
+    graphs()
     slower("quick")
     slower("standard")
     larger()
@@ -57,6 +72,57 @@ def same() -> None:
         f"{_counted(times)}; in {time.monotonic() - started:.0f} s",
         flush=True,
     )
+
+
+def graphs() -> None:
+    for words in GRAPHS:
+        processes = (f"measure.memory_processes={POOL}", "measure.timing_processes=0")
+        [cell] = _sweep(*words, *processes, "seed=0")
+        print(f"A/A, {words[1]}: {drawn(cell)}", flush=True)
+
+
+def drawn(cell: Record, pairs: int = 100) -> str:
+    """What a hundred pairs that draw from one pool of processes are called; and a hundred of which
+    one side holds 1 % more."""
+    random = Random(0)
+    more = round(0.01 * max(estimate.samples(cell.trials, "tensor_peak_bytes", cell.spec)))
+    said = []
+    for held in (0, more):
+        both = [_two_of(cell, random, held) for _ in range(pairs)]
+        rows = [
+            row
+            for one, other in both
+            for row in comparison.compare([selection.Pair(one, other, "one", "other")]).rows
+        ]
+        peaks = [row for row in rows if row.metric == "tensor_peak_bytes"]
+        live = [row for row in rows if row.metric == "tensor_live_bytes"]
+        said.append(f"{held} bytes more: peak {_counted(peaks)}; held {_counted(live) or 'no row'}")
+    return ". ".join(said)
+
+
+def _two_of(cell: Record, random: Random, held: int) -> tuple[Record, Record]:
+    trials = random.sample(cell.trials, 2 * repeats.MOST)
+    holding = [_holding(trial, held) for trial in trials[repeats.MOST :]]
+    return _as_a_run_would(cell, trials[: repeats.MOST]), _as_a_run_would(cell, holding)
+
+
+def _holding(trial: Trial, more: int) -> Trial:
+    """As if so many bytes more had been there all along."""
+    peak = trial.facts["tensor_peak_bytes"] + more
+    live = [bytes_ + more for bytes_ in trial.steps["tensor_live_bytes"]]
+    facts = {**trial.facts, "tensor_peak_bytes": peak}
+    return replace(trial, facts=facts, steps={**trial.steps, "tensor_live_bytes": live})
+
+
+def _as_a_run_would(cell: Record, trials: list[Trial]) -> Record:
+    taken = trials[:1]
+    while repeats.needs_more(taken, cell.spec["execution"]) and len(taken) < len(trials):
+        taken = trials[: len(taken) + 1]
+    found = estimate.summarise(taken, cell.spec)
+    return replace(
+        cell, trials=tuple(taken), metrics=found.metrics, intervals=found.intervals,
+        unavailable=found.unavailable,
+    )  # fmt: skip
 
 
 def slower(measure: str) -> None:

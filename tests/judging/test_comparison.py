@@ -86,8 +86,28 @@ class TestMemory:
         assert row.more_processes is not None
 
     def test_peaks_that_move_less_than_they_differ_are_told_apart(self) -> None:
-        row = only(memory(500e3, 510e3, 505e3), memory(900e3, 905e3, 910e3), "tensor_peak_bytes")
+        one, other = [500e3, 510e3, 505e3] * 3, [900e3, 905e3, 910e3] * 3
+        row = only(memory(*one), memory(*other), "tensor_peak_bytes")
         assert row.verdict is Verdict.WORSE
+
+    def test_a_graph_whose_processes_took_other_orders_is_never_exact(self) -> None:
+        def graph(peak: float, *courses: str) -> Record:
+            trials = [memory_trial(peak, index=i, graph_ops=True, course=course)
+                      for i, course in enumerate(courses)]  # fmt: skip
+            return measured(*trials)
+
+        drawn = only(graph(500e3, "a", "b", "a"), graph(540e3, "a", "a", "c"), PEAK[0])
+        assert (drawn.verdict, drawn.more_processes) == (Verdict.UNCLEAR, 4)
+        shown = only(graph(500e3, *"aaaaaa"), graph(540e3, *"bbbbbb"), PEAK[0])
+        assert (shown.verdict, shown.interval) == (Verdict.WORSE, (1.08, 1.08))
+
+    def test_what_is_held_is_compared_beside_a_peak_that_moves(self) -> None:
+        one = [memory_trial(peak, [40_000.0] * 5) for peak in (500e3, 540e3, 520e3)]
+        other = [memory_trial(peak, [45_000.0] * 5) for peak in (505e3, 545e3, 525e3)]
+        found = compare([pair(measured(*one), measured(*other))]).rows
+        verdicts = {row.metric: row.verdict for row in found}
+        assert verdicts["tensor_peak_bytes"] is Verdict.UNCLEAR
+        assert verdicts["tensor_live_bytes"] is Verdict.WORSE
 
     def test_one_trial_whose_steps_differ_does_not_tell_so_small_a_difference(self) -> None:
         trial = memory_trial(512_000)

@@ -115,6 +115,67 @@ class TestTheFirstCall:
 LONG = ("measure=standard", "measure.timing_processes=1")
 
 
+class TestGarbage:
+    def test_that_pythons_collector_frees_is_no_growth_and_no_leak(self, measure: Measure) -> None:
+        record = run(measure, "make_a_cycle")
+        assert record.metrics["tensor_growth_bytes_per_step"] == 0
+        assert record.allocations is not None
+        assert not record.allocations.leaks
+        assert record.trials[0].steps["tensor_collected_bytes"][-1] >= 10 * 4_000
+
+
+def test_a_meter_that_the_step_disarmed_says_so(measure: Measure) -> None:
+    record = run(measure, "clear_the_environment")
+    for name in ("tensor_peak_bytes", "tensor_growth_bytes_per_step", "allocator_peak_bytes"):
+        assert record.metrics[name] is None
+        assert "TF_CPU_ALLOCATOR_USE_BFC was gone" in record.unavailable[name]
+
+
+def test_there_is_one_cpu(measure: Measure) -> None:
+    with pytest.raises(BadInput, match="there is one CPU, number 0"):
+        run(measure, "plain_step", "device=cpu", "device.index=7")
+
+
+class TestTheHostsFloor:
+    """What `measure=standard` sees of leaks that once vanished in memory that was free already."""
+
+    @pytest.mark.parametrize("size", [100, 1_000, 8_000])
+    @pytest.mark.parametrize("name", ["array_that_stays", "bytes_that_stay", "malloc_that_stays"])
+    def test_a_leak_is_seen_or_unknown_but_never_none(
+        self, name: str, size: int, measure: Measure
+    ) -> None:
+        words = (
+            "scenario=callable", f"scenario.target=tests.benchmarks._growing_steps:{name}",
+            f"scenario.arguments={{size: {size}}}", *LONG,
+        )  # fmt: skip
+        record = measure(*words, timing=True, memory=False)
+        growth = record.metrics["host_growth_bytes_per_step"]
+        if size == 8_000:
+            assert growth == pytest.approx(8_000, rel=0.1)
+        else:
+            assert growth is None
+            assert "measure.steps=" in record.unavailable["host_growth_bytes_per_step"]
+
+    def test_where_nothing_stays_nothing_moves(self, measure: Measure) -> None:
+        target = "scenario.target=tests.benchmarks._growing_steps:nothing"
+        words = ("scenario=callable", target, "scenario.arguments={size: 1}", *LONG)
+        record = measure(*words, timing=True, memory=False)
+        assert record.metrics["host_growth_bytes_per_step"] == 0
+        resident = record.trials[0].steps["host_bytes"]
+        assert max(resident) - min(resident) <= 4096
+
+    @pytest.mark.parametrize("size", [100_000, 500_000, 2_000_000])
+    def test_a_peak_is_seen_within_64_kb(self, size: int, measure: Measure) -> None:
+        def peak(size: int) -> float:
+            target = "scenario.target=tests.benchmarks._growing_steps:array_that_goes"
+            words = ("scenario=callable", target, f"scenario.arguments={{size: {size}}}", *LONG)
+            value = measure(*words, timing=True, memory=False).metrics["host_peak_bytes"]
+            assert value is not None
+            return value
+
+        assert peak(size) - peak(8) == pytest.approx(size, abs=65_536)
+
+
 class TestSlowLeaks:
     @pytest.mark.parametrize(
         ("name", "least", "most"),
@@ -188,7 +249,9 @@ class TestAnException:
         [
             ("make_model_alone", "returned a Sequential that can't be called without arguments"),
             ("make_needy", "missing a required argument: 'x'"),
-            ("generator", "returned a generator: none of it has run"),
+            ("generator", "is a generator function: calling it runs none of it"),
+            ("make_generator", "the step 'steps' that"),
+            ("make_async", "is an `async def`: calling it runs none of it"),
             ("NUMBER", "can't be called, being of type int"),
         ],
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -150,6 +151,39 @@ def make_needy() -> Callable[[int], int]:
 
 def generator() -> Any:
     yield plain_step()
+
+
+def make_generator() -> Any:
+    def steps() -> Any:
+        yield plain_step()
+
+    return steps
+
+
+def make_async() -> Any:
+    async def step() -> tf.Tensor:
+        return plain_step()
+
+    return step
+
+
+class Node:
+    """Refers to itself, so only Python's collector frees it."""
+
+    def __init__(self) -> None:
+        self.itself, self.tensor = self, tf.ones([1000])
+
+
+def make_a_cycle() -> Callable[[], None]:
+    def step() -> None:
+        Node()
+
+    return step
+
+
+def clear_the_environment() -> tf.Tensor:
+    os.environ.clear()
+    return plain_step()
 
 
 def import_error() -> None:

@@ -120,6 +120,34 @@ def test_a_cell_that_no_longer_completes_fails_the_gate(tmp_path: Path) -> None:
     assert main([*paths, "--fail-on", "worse"]) == 3
 
 
+def test_the_gate_fails_on_what_can_not_be_told_if_asked_to(tmp_path: Path) -> None:
+    drawn = measured(*(memory_trial(peak, index=i) for i, peak in enumerate((5e5, 6e5, 5e5))))
+    paths = [run(drawn, tmp_path / name) for name in ("old", "new")]
+    peak = ["--metric", "tensor_peak_bytes"]
+    assert main([*paths, *peak, "--fail-on", "worse"]) == 0
+    assert main([*paths, *peak, "--fail-on", "unclear"]) == 3
+    worse = [run(peak_of(each), tmp_path / str(each)) for each in (1000, 2000)]
+    assert main([*worse, *peak, "--fail-on", "unclear"]) == 3
+
+
+def test_a_budget_holds_for_the_highest_peak_that_was_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = measured(*(memory_trial(peak, index=i) for i, peak in enumerate((5e5, 6e5, 5e5))))
+    paths = [run(drawn, tmp_path / name) for name in ("old", "new")]
+    assert main([*paths, "--budget", "tensor_peak_bytes=600kB"]) == 0
+    assert main([*paths, "--budget", "tensor_peak_bytes=0.55MB"]) == 3
+    assert "new: tensor_peak_bytes 600 kB, above 550 kB" in capsys.readouterr().err
+
+
+def test_what_is_not_known_is_not_within_a_budget(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [run(completed(), tmp_path / name) for name in ("old", "new")]
+    assert main([*paths, "--budget", "host_growth_bytes_per_step=1kB"]) == 3
+    assert "can't be told (needs 200 steps" in capsys.readouterr().err
+
+
 def test_options_may_stand_between_paths(tmp_path: Path) -> None:
     one, other = (run(peak_of(peak), tmp_path / str(peak)) for peak in (1000, 2000))
     assert main([one, "--fail-on", "worse", other]) == 3
@@ -215,6 +243,8 @@ def test_what_has_no_counterpart_is_said_on_stderr(
         (["SWEEP", "--metric", "peak_bytes"], "did you mean 'host_peak_bytes'"),
         (["SWEEP", "--baseline", "python_lop"], "did you mean 'python_loop'"),
         (["SWEEP", "--fail-on", "better"], "invalid choice: 'better'"),
+        (["SWEEP", "--budget", "tensor_peak_byte=1MB"], "did you mean 'tensor_peak_bytes'"),
+        (["SWEEP", "--budget", "tensor_peak_bytes=much"], "is not a valid amount"),
         (["SWEEP", "--threshold", "5"], "write 5% or 0.05"),
         (["SWEEP", "--treshold", "5%"], "--treshold"),
         (["SWEEP", "SWEEP/../sweep"], "is named twice"),

@@ -34,15 +34,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import runner
-from runner.trial.measure.origins import Frame, Origin, Site, original_names, spellings
-from runner.trial.measure.xplane import NONE, Ints
+from runner.trial.measure.origins import (
+    BUILDING,
+    SESSION,
+    Frame,
+    Origin,
+    Site,
+    original_names,
+    spellings,
+)
+from runner.trial.measure.xla import Blocks, Buffer
+from runner.trial.measure.xplane import CONSTANT, NONE, Ints
 
 AMBIGUOUS = -2
 """Several threads of the program were in TensorFlow when another of TensorFlow's allocated."""
 
 _USER, _LIBRARY, _OURS, _GENERATED = range(4)
 _GENERATED_NAME = "__autograph_generated_file"
-_SESSION = "session"
 
 
 class _Log:
@@ -71,18 +79,20 @@ class _Node(NamedTuple):
 class Calls:
     """Watches the doors of one process, and answers for each window of the profiler's."""
 
-    def __init__(self, own: Iterable[Path] = ()) -> None:
+    def __init__(self, own: Iterable[Path] = (), scratch: Path | None = None) -> None:
+        """`own`: folders of user code wherever they lie; `scratch`: for what XLA writes."""
         self._own = tuple(f"{each.resolve()}{os.sep}" for each in own)
         self._ours = f"{Path(runner.__file__).resolve().parent}{os.sep}"
         standard = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
         standard |= {os.path.realpath(path) for path in standard}
         self._library = ("<frozen ", *(f"{path}{os.sep}" for path in standard))
+        self._blocks = Blocks(scratch) if scratch else None
         self._kinds: dict[int, int] = {}
         self._codes: list[CodeType] = []  # alive, so that no id is used again
         self._stack_of: dict[tuple[Any, ...], int] = {}
         self._stacks: list[tuple[tuple[CodeType, int], ...]] = []
         self._is_library: list[bool] = []
-        self._site_of: dict[tuple[int, str, str, bool], int] = {}
+        self._site_of: dict[Site, int] = {}
         self._sites: list[Site] = []
         self._logs: list[_Log] = []
         self._local = threading.local()
@@ -102,14 +112,23 @@ class Calls:
         from tensorflow.python.framework import constant_op, ops
 
         self._context = context
-        for name in ("TFE_Py_FastPathExecute", "TFE_Py_Execute", "TFE_Py_ExecuteCancelable"):
-            setattr(pywrap_tfe, name, self._door(getattr(pywrap_tfe, name)))
-        constant_op.convert_to_eager_tensor = self._door(constant_op.convert_to_eager_tensor)
+        if self._blocks is not None:
+            said = os.environ.get("XLA_FLAGS", "")
+            if "--xla_dump_to" in said:  # the user's own
+                self._blocks = None
+            else:
+                os.environ["XLA_FLAGS"] = f"{said} {self._blocks.flags}".strip()
+        doors = {"TFE_Py_FastPathExecute": 1, "TFE_Py_Execute": 2, "TFE_Py_ExecuteCancelable": 2}
+        for name, called in doors.items():
+            setattr(pywrap_tfe, name, self._door(getattr(pywrap_tfe, name), called))
+        convert = constant_op.convert_to_eager_tensor
+        constant_op.convert_to_eager_tensor = self._converting(convert)
         pywrap_tfe.TFE_Py_TapeGradient = self._backward_door(pywrap_tfe.TFE_Py_TapeGradient)
         differentiate = self._noting_forward(backprop._gradient_function)
         pywrap_tfe.TFE_Py_RegisterGradientFunction(differentiate)
         run = pywrap_tf_session.TF_SessionRun_wrapper
-        pywrap_tf_session.TF_SessionRun_wrapper = self._door(run, _SESSION)
+        pywrap_tf_session.TF_SessionRun_wrapper = self._door(run, SESSION)
+        ops._create_c_op = self._door(ops._create_c_op, BUILDING)
         ops.Graph._create_op_helper = self._noting_node(ops.Graph._create_op_helper)
         loader.load_ast = self._noting_sources(loader.load_ast)
 
@@ -121,15 +140,16 @@ class Calls:
             self._logs.append(log)
         return log
 
-    def _door(self, enter: Callable[..., Any], called: str = "") -> Callable[..., Any]:
+    def _door(self, enter: Callable[..., Any], called: str | int) -> Callable[..., Any]:
+        """`called`: what is behind the door, or which argument says so."""
+
         def through(*args: Any, **kwargs: Any) -> Any:
             log = self._log()
             before = log.site
-            function = called
-            if not function and len(args) > 2 and type(args[2]) in (str, bytes):
-                name = args[2] if type(args[2]) is str else args[2].decode()
-                function = name if name.startswith("__") else ""
-            log.site = now = self._site(sys._getframe(1), log, function)
+            name = called if isinstance(called, str) else args[called]
+            if type(name) is bytes:
+                name = name.decode()
+            log.site = now = self._site(sys._getframe(1), log, name)
             log.times.append(time_ns())
             log.sites.append(now)
             try:
@@ -141,8 +161,23 @@ class Calls:
 
         return through
 
+    def _converting(self, convert: Callable[..., Any]) -> Callable[..., Any]:
+        """The door for a value that becomes a tensor, of which the result says shape and dtype."""
+        within = self._door(convert, CONSTANT)
+
+        def through(*args: Any, **kwargs: Any) -> Any:
+            log = self._log()
+            at = len(log.sites)
+            tensor = within(*args, **kwargs)
+            plain = self._sites[log.sites[at]]
+            shaped = plain._replace(shape=tensor._shape_tuple(), dtype=tensor._datatype_enum())
+            log.sites[at] = self._number(shaped)
+            return tensor
+
+        return through
+
     def _backward_door(self, enter: Callable[..., Any]) -> Callable[..., Any]:
-        within = self._door(enter)
+        within = self._door(enter, "")
 
         def through(*args: Any, **kwargs: Any) -> Any:
             log = self._log()
@@ -214,16 +249,18 @@ class Calls:
 
         return loading
 
-    def _site(self, frame: FrameType, log: _Log, function: str) -> int:
+    def _site(self, frame: FrameType, log: _Log, called: str) -> int:
         context = self._context._context
         scope = context._thread_local_data.scope_name if context is not None else ""
         if log.backward is not None:
             scope = log.forward_scope
-        key = self._stack(frame), scope, function, log.backward is not None
-        number = self._site_of.get(key)
+        return self._number(Site(self._stack(frame), scope, called, log.backward is not None))
+
+    def _number(self, site: Site) -> int:
+        number = self._site_of.get(site)
         if number is None:
-            number = self._site_of[key] = len(self._sites)
-            self._sites.append(Site(key[0], scope.rstrip("/"), function, key[3]))
+            number = self._site_of[site] = len(self._sites)
+            self._sites.append(site)
         return number
 
     def _stack(self, frame: FrameType | None) -> int:
@@ -321,7 +358,7 @@ class Calls:
             found = self._of_node(op, at.function if at else "")
             if found is not None:
                 is_backward = found.is_backward or (at is not None and at.is_backward)
-                return found._replace(is_backward=is_backward)
+                return found._replace(is_backward=is_backward, called=at.called if at else "")
         if at is None:
             why = (
                 "several threads were in TensorFlow at that time"
@@ -329,7 +366,18 @@ class Calls:
                 else "no call into TensorFlow was under way"
             )
             return Origin((), "", False, False, why)
-        return self._lines(at.stack, "" if at.function else at.scope, at.is_backward)
+        scope = "" if at.function else at.scope.rstrip("/")
+        found = self._lines(at.stack, scope, at.is_backward)
+        return found._replace(called=at.called, shape=at.shape, dtype=at.dtype)
+
+    def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
+        """What XLA put into a block; see `Blocks`."""
+        return self._blocks.opened(function, size) if self._blocks else ()
+
+    def node(self, name: str, call: Origin) -> Origin:
+        """Of a node of the function that was called, or else the call."""
+        found = self._of_node(name, call.called)
+        return call if found is None else found._replace(called=call.called)
 
     def _of_node(self, op: str, function: str) -> Origin | None:
         called = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", function)

@@ -5,6 +5,7 @@ Core: standard library and NumPy.
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 from collections.abc import Sequence
@@ -14,8 +15,9 @@ from typing import Protocol
 import numpy as np
 
 from runner.allocations import Band, Curve, Frame, Kind, Line, Lives, Part, Split
+from runner.trial.measure.names import name_and_scope
 from runner.trial.measure.origins import Frame as Place
-from runner.trial.measure.origins import Origin
+from runner.trial.measure.origins import Origin, Witness
 from runner.trial.measure.xplane import NONE, Ints
 
 MOST_BANDS = 2_000
@@ -36,6 +38,39 @@ class Made:
     count: int
     bytes: int
     split: Split
+    block_bytes: int = 0
+    """Of a block that XLA allocated for many buffers: the size of each."""
+
+
+def opened(made: Sequence[Made], witness: Witness) -> list[Made]:
+    """The same, each block of XLA's as the buffers in it. All that is in a block comes and goes
+    with it."""
+    found = []
+    for each in made:
+        size = each.block_bytes
+        held = witness.opened(each.origin.called, size) if size else ()
+        split = each.split
+        sizes = (split.held_bytes, split.kept_bytes, split.gradient_bytes or 0, split.passing_bytes)
+        blocks = [part // size for part in sizes] if held else []
+        if not held or any(number % len(held) for number in blocks):
+            found.append(each)
+            continue
+        for buffer in itertools.chain.from_iterable(held):
+            parts: list[int | None] = [number // len(held) * buffer.bytes for number in blocks]
+            if split.gradient_bytes is None:
+                parts[2] = None
+            origin, name, scope = each.origin, buffer.op, each.scope
+            if buffer.node:
+                origin = witness.node(buffer.node, each.origin)
+                name, scope = name_and_scope(buffer.node, "", {buffer.node: buffer.op})
+            found.append(
+                Made(
+                    *(name, scope, buffer.shape, buffer.dtype, origin),
+                    *(sum(blocks) // len(held), sum(blocks) // len(held) * buffer.bytes),
+                    Split(parts[0] or 0, parts[1] or 0, parts[2], parts[3] or 0),
+                )
+            )
+    return found
 
 
 class HasOrigin(Protocol):
@@ -93,6 +128,7 @@ def _line(made: Sequence[Made], total: int, frames: Frames) -> Line:
             frames.stack(each.origin),
             each.count,
             each.bytes,
+            each.split,
         )
         for each in made
     ]
@@ -104,14 +140,14 @@ def _line(made: Sequence[Made], total: int, frames: Frames) -> Line:
         count=sum(each.count for each in made),
         bytes=size,
         share=size / total if total else 0.0,
-        split=_sum([each.split for each in made]),
+        split=summed([each.split for each in made]),
         parts=tuple(parts),
         why=None if at else origin.why,
         is_library=any(each.origin.is_library for each in made),
     )
 
 
-def _sum(splits: Sequence[Split]) -> Split:
+def summed(splits: Sequence[Split]) -> Split:
     knows = all(split.gradient_bytes is not None for split in splits)
     return Split(
         sum(split.held_bytes for split in splits),

@@ -10,7 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from runner.trial.measure.xla import Buffer
 from runner.trial.measure.xplane import Ints
+
+SESSION = "session.run"
+BUILDING = "building a graph"
+"""What is called where it is neither an op nor a function: what TensorFlow evaluates to know the
+shapes of a graph's nodes is held by the graph."""
 
 
 class Frame(NamedTuple):
@@ -23,12 +29,20 @@ class Frame(NamedTuple):
 
 class Site(NamedTuple):
     """A place from which TensorFlow is called: the number of its stack, the name scope, which is
-    Keras' layer, the function that is called, if it is one, and whether in a backward pass."""
+    Keras' layer, the op or function that is called, whether in a backward pass, and of a value that
+    becomes a tensor its shape and TensorFlow's number of its dtype."""
 
     stack: int
     scope: str
-    function: str
+    called: str
     is_backward: bool
+    shape: tuple[int, ...] | None = None
+    dtype: int = 0
+
+    @property
+    def function(self) -> str:
+        """What is called, if it runs nodes of a graph."""
+        return self.called if self.called.startswith("__") or self.called == SESSION else ""
 
 
 class Origin(NamedTuple):
@@ -40,6 +54,10 @@ class Origin(NamedTuple):
     is_library: bool
     """No line of the user's was on the stack: the frame is the nearest library's."""
     why: str | None = None
+    called: str = ""
+    """The op or the function that was being called."""
+    shape: tuple[int, ...] | None = None
+    dtype: int = 0
 
 
 class Witness(Protocol):
@@ -50,6 +68,10 @@ class Witness(Protocol):
     def origin(self, number: int, op: str) -> Origin: ...
 
     def forget(self, before_ns: int) -> None: ...
+
+    def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]: ...
+
+    def node(self, name: str, call: Origin) -> Origin: ...
 
 
 NOTHING_KNOWN = Origin((), "", False, False, "lines were not recorded")
@@ -66,6 +88,12 @@ class NoWitness:
 
     def forget(self, before_ns: int) -> None:
         pass
+
+    def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
+        return ()
+
+    def node(self, name: str, call: Origin) -> Origin:
+        return call
 
 
 _FOLDED = re.compile(r"/_\d+__cf__\d+$")

@@ -23,9 +23,10 @@ What may be relied on:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -44,12 +45,11 @@ from runner.allocations import (
     Split,
 )
 from runner.records import Phase
-from runner.trial.measure.lines import Frames, LivesFound, Made, lines, lives
-from runner.trial.measure.origins import NOTHING_KNOWN, NoWitness, Origin, Witness
+from runner.trial.measure.lines import Frames, LivesFound, Made, lines, lives, opened, summed
+from runner.trial.measure.names import UNKNOWN, XLA, dtype_name, name_and_scope, shape_of
+from runner.trial.measure.origins import BUILDING, NOTHING_KNOWN, NoWitness, Origin, Witness
 from runner.trial.measure.xplane import (
-    CONSTANT,
     EAGER_OP,
-    EXECUTABLE,
     NONE,
     Bools,
     Ints,
@@ -59,12 +59,6 @@ from runner.trial.measure.xplane import (
 
 MOST_POINTS = 2_000
 """Of a curve that is kept; what is dropped can't be seen."""
-
-XLA = "XLA"
-"""The op of what XLA allocates for a whole compiled function: its scope is the function's name."""
-
-FUNCTION = "function"
-"""The op of what is allocated while a function is made ready, as constants are folded."""
 
 _NEVER = np.iinfo(np.int64).max
 
@@ -94,6 +88,11 @@ class Traced(Allocations):
     become the trial's samples."""
 
     stretches: tuple[Stretch, ...] = ()
+    course: str = ""
+    """A hash of live bytes after each event, up to the release: equal in two processes that made
+    and freed the same in the same order."""
+    graph_ops: bool = False
+    """Whether TensorFlow's graph executor ran any op: it may take them in any order."""
     collected_bytes: tuple[int, ...] = ()
     """Of the bytes live when each steady step ended, those that Python's collector freed after the
     last one: garbage, and no growth."""
@@ -139,6 +138,8 @@ class _Kind(NamedTuple):
     shape: tuple[int, ...] | None
     dtype: str
     origin: Origin
+    block_bytes: int = 0
+    """Of what XLA allocates in one piece: its size."""
 
     @property
     def is_backward(self) -> bool:
@@ -252,6 +253,7 @@ class Replay:
         self._allocated_peak = self._allocator_peak = 0
         self._in_use: int | None = None
         self._live_before = 0
+        self._course = hashlib.sha256()
         self._times = self._levels = np.zeros(0, np.int64)
 
     def feed(self, window: Window) -> None:
@@ -262,6 +264,7 @@ class Replay:
             if mark.name in (Phase.COLLECTION, Phase.RELEASE):
                 self._released, run = True, min(run, begin)
         self._check(scene, run)
+        self._course.update(scene.level[:run].tobytes())
         self._take_peak(scene, run)
         self._take_stretches(scene)
         self._take_garbage(scene)
@@ -313,7 +316,8 @@ class Replay:
     def result(self) -> Traced:
         """What all windows so far say."""
         kinds = list(self._kinds)
-        groups = _groups(self._peak, kinds)
+        made = opened(self._peak_sums(kinds), self._witness)
+        groups = _groups(made, self._peak.bytes)
         frames, found = Frames(), self._peak.lives
         times, levels = simplify(self._times, self._levels, MOST_POINTS)
         peak_times, peak_levels = simplify(self._peak.times, self._peak.levels, MOST_POINTS)
@@ -325,7 +329,7 @@ class Replay:
             step=self._peak.step,
             split=self._peak.split(self._peak.counts),
             groups=groups,
-            lines=lines(self._peak_sums(kinds), self._peak.bytes, frames),
+            lines=lines(made, self._peak.bytes, frames),
             lives=lives(found, kinds, frames, self._start_ns or 0) if found else None,
             leaks=self._leaks_of(kinds, frames),
             frames=frames.all,
@@ -340,6 +344,8 @@ class Replay:
             peak_curve=self._readable(peak_times, peak_levels),
             allocated_peak_bytes=self._allocated_peak,
             allocator_peak_bytes=self._allocator_peak,
+            graph_ops=bool(self._op_types),
+            course=self._course.hexdigest()[:16],
             checks=Checks(
                 events=self._counts["events"],
                 trace_events=self._counts["trace_events"],
@@ -397,7 +403,8 @@ class Replay:
         whole = np.zeros(rows.size, np.int64)
         sites = np.zeros(window.time_ns.size, np.int64)
         sites[rows] = self._witness.sites(window.thread[rows], window.time_ns[rows])
-        for column in (window.op, window.shape, window.dtype, window.within, sites):
+        shapeless = np.where(window.shape == NONE, window.requested_bytes, 0)
+        for column in (window.op, window.shape, window.dtype, window.within, sites, shapeless):
             values, which = np.unique(column[rows], return_inverse=True)
             whole = np.unique(whole * values.size + which, return_inverse=True)[1]
         firsts = np.unique(whole, return_index=True)[1]
@@ -405,13 +412,18 @@ class Replay:
         for row in rows[firsts]:
             op, within = _text(window, window.op[row]), _text(window, window.within[row])
             name, scope = name_and_scope(op, within, self._op_types)
-            shape, dtype = _shape(_text(window, window.shape[row])), dtype_name(window.dtype[row])
+            shape, dtype = shape_of(_text(window, window.shape[row])), dtype_name(window.dtype[row])
             node = op or within.removeprefix(EAGER_OP).rpartition(":")[0]
             origin = self._witness.origin(int(sites[row]), node)
             scope = scope or origin.scope
+            if shape is None and origin.shape is not None:
+                shape, dtype = origin.shape, dtype_name(origin.dtype)
+            if name == UNKNOWN and origin.called:
+                name = origin.called if origin.called == BUILDING else f"for {origin.called}"
             if origin.is_backward and not scope.endswith(GRADIENT):
                 scope = f"{scope}/{GRADIENT}" if scope else GRADIENT
-            kind = _Kind(name, scope, shape, dtype, origin)
+            block_bytes = int(window.requested_bytes[row]) if name == XLA else 0
+            kind = _Kind(name, scope, shape, dtype, origin, block_bytes)
             numbers.append(self._kinds.setdefault(kind, len(self._kinds)))
         return np.array(numbers, np.int64)[whole]
 
@@ -515,7 +527,10 @@ class Replay:
         """What was live at the peak, by kind."""
         sizes = sum(self._peak.parts, Counter())
         return [
-            Made(*kinds[number], count, sizes[number], self._peak.split([number]))
+            Made(
+                *kinds[number][:5],
+                *(count, sizes[number], self._peak.split([number]), kinds[number].block_bytes),
+            )
             for number, count in self._peak.counts.items()
         ]
 
@@ -636,43 +651,35 @@ def _text(window: Window, code: int) -> str:
     return "" if code == NONE else window.names[code]
 
 
-def _shape(text: str) -> tuple[int, ...] | None:
-    """`[64,100]`, as TensorFlow writes it; `None` where it says nothing."""
-    if not re.fullmatch(r"\[[\d,]*\]", text):
-        return None
-    return tuple(int(size) for size in text[1:-1].split(",") if size)
-
-
-def _groups(peak: _Peak, kinds: list[_Kind]) -> tuple[Group, ...]:
-    sizes = sum(peak.parts, Counter())
-    members: dict[tuple[str, tuple[int, ...] | None, str], list[int]] = {}
-    for number in peak.counts:
-        kind = kinds[number]
-        members.setdefault((kind.op, kind.shape, kind.dtype), []).append(number)
+def _groups(made: Sequence[Made], total: int) -> tuple[Group, ...]:
+    members: dict[tuple[str, tuple[int, ...] | None, str], list[Made]] = {}
+    for each in made:
+        members.setdefault((each.op, each.shape, each.dtype), []).append(each)
     groups = [
         Group(
             op=op,
             shape=shape,
             dtype=dtype,
-            count=sum(peak.counts[number] for number in numbers),
-            bytes=sum(sizes[number] for number in numbers),
-            share=sum(sizes[number] for number in numbers) / peak.bytes,
-            split=peak.split(numbers),
-            scopes=tuple(
-                sorted(
-                    (
-                        Scope(kinds[number].scope, peak.counts[number], sizes[number])
-                        for number in numbers
-                    ),
-                    key=lambda scope: (-scope.bytes, scope.scope),
-                )
-            ),
+            count=sum(each.count for each in its),
+            bytes=sum(each.bytes for each in its),
+            share=sum(each.bytes for each in its) / total,
+            split=summed([each.split for each in its]),
+            scopes=_scopes(its),
         )
-        for (op, shape, dtype), numbers in members.items()
+        for (op, shape, dtype), its in members.items()
     ]
     return tuple(
         sorted(groups, key=lambda group: (-group.bytes, group.op, str(group.shape), group.dtype))
     )
+
+
+def _scopes(made: Sequence[Made]) -> tuple[Scope, ...]:
+    sums: dict[str, tuple[int, int]] = {}
+    for each in made:
+        count, size = sums.get(each.scope, (0, 0))
+        sums[each.scope] = count + each.count, size + each.bytes
+    scopes = [Scope(name, *found) for name, found in sums.items()]
+    return tuple(sorted(scopes, key=lambda scope: (-scope.bytes, scope.scope)))
 
 
 def simplify(times: Ints, levels: Ints, most: int) -> tuple[Ints, Ints]:
@@ -692,21 +699,6 @@ def simplify(times: Ints, levels: Ints, most: int) -> tuple[Ints, Ints]:
     return times[rows], levels[rows]
 
 
-_DTYPES = {
-    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string",
-    8: "complex64", 9: "int64", 10: "bool", 11: "qint8", 12: "quint8", 13: "qint32",
-    14: "bfloat16", 15: "qint16", 16: "quint16", 17: "uint16", 18: "complex128", 19: "float16",
-    20: "resource", 21: "variant", 22: "uint32", 23: "uint64", 24: "float8_e5m2",
-    25: "float8_e4m3fn", 26: "float8_e4m3fnuz", 27: "float8_e4m3b11fnuz", 28: "float8_e5m2fnuz",
-    29: "int4", 30: "uint4", 31: "int2", 32: "uint2", 33: "float4_e2m1fn",
-}  # fmt: skip
-
-
-def dtype_name(number: int) -> str:
-    """TensorFlow's `DataType`, by name; one that it gained since is said to be unknown."""
-    return _DTYPES.get(number, "untyped" if number <= 0 else f"unknown ({number})")
-
-
 def _turns(forward: Ints, backward: Ints, all_born: Ints) -> Ints:
     """When a step turns back. In a graph at the first op of its backward pass that follows all of
     the forward one: some gradients' parts need no more than what went in, and run long before.
@@ -721,41 +713,3 @@ def _turns(forward: Ints, backward: Ints, all_born: Ints) -> Ints:
     begins = is_backward & ~np.append(False, is_backward[:-1])
     turns: Ints = ordered[begins]
     return turns
-
-
-def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:
-    """An allocation's op type, and the layer or scope that it belongs to.
-
-    `op` is what TensorFlow names: an op's type in eager mode, a graph node's full name in a graph,
-    a whole function's name for XLA, or nothing; then the span around it says more.
-    """
-    function = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", op)
-    name = function[1] if function else ""
-    if EXECUTABLE in within or within == f"{op}:{op}":  # TensorFlow 2.20 has only the latter
-        return XLA, name
-    if name:
-        return FUNCTION, name
-    if not op:
-        if within == CONSTANT:
-            return CONSTANT, ""
-        op = within.removeprefix(EAGER_OP)
-        node, separator, kind = op.rpartition(":")
-        if separator:
-            op, op_types = node, {node: kind}
-    scope, _, leaf = _path(op).rpartition("/")
-    kind = op_types.get(op) or re.sub(r"_\d+$", "", leaf) or "unknown"
-    return re.sub(r"^_Mkl(Native)?", "", kind), scope
-
-
-def _path(node: str) -> str:
-    """A graph node's name as a path of scopes. What TensorFlow repeats goes: each branch of a
-    `cond` or `while` has its path in full once more (`outer/while/body/_1/outer/while/mm`), and an
-    inlined function's call is no scope. An op of a backward pass goes below what it is for."""
-    node = re.sub(r"(?<![^/])(?:Stateful)?PartitionedCall(?:_\d+)?/", "", node)
-    gradient = re.match(r"(?:.*/)?gradient(?:s|_tape)(?:_\d+)?/(.+)", node)
-    parts = re.split(r"/(body|cond|then|else|branch\d+)/_\d+/", gradient[1] if gradient else node)
-    path = parts[-1]
-    if len(parts) > 1 and path.startswith(f"{parts[-3]}/"):
-        path = f"{parts[-3]}/{parts[-2]}/{path.removeprefix(f'{parts[-3]}/')}"
-    scope, _, leaf = path.rpartition("/")
-    return "/".join(part for part in (scope, GRADIENT if gradient else "", leaf) if part)

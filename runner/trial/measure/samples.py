@@ -26,7 +26,8 @@ _TRACED = (
 def of_memory_trial(found: Traced | NoAllocations, facts: dict[str, Any]) -> dict[str, Any]:
     """The fields of a completed memory trial."""
     if isinstance(found, NoAllocations):
-        return {"facts": {**facts, "unavailable": dict.fromkeys(_TRACED, found.reason)}}
+        own = () if "allocator_peak_bytes" in facts else ("allocator_peak_bytes",)
+        return {"facts": {**facts, "unavailable": dict.fromkeys((*_TRACED, *own), found.reason)}}
     apart = (Phase.STEPS, Phase.COLLECTION)
     whole = [one for one in found.stretches if one.phase not in apart]
     return {
@@ -43,6 +44,8 @@ def of_memory_trial(found: Traced | NoAllocations, facts: dict[str, Any]) -> dic
             **facts,
             "tensor_peak_bytes": found.total_bytes,
             "tensor_retained_bytes": found.retained_bytes,
+            "course": found.course,
+            "graph_ops": found.graph_ops,
             "unavailable": {},
         },
         "allocations": allocations(found),

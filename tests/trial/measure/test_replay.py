@@ -15,15 +15,8 @@ from hypothesis import strategies as st
 
 from runner.allocations import GRADIENT
 from runner.records import Phase
-from runner.trial.measure.replay import (
-    MOST_POINTS,
-    Replay,
-    Traced,
-    allocator_of,
-    dtype_name,
-    name_and_scope,
-    simplify,
-)
+from runner.trial.measure.names import dtype_name, name_and_scope
+from runner.trial.measure.replay import MOST_POINTS, Replay, Traced, allocator_of, simplify
 from runner.trial.measure.xplane import NONE, Mark, Window
 
 OURS, OTHER = "ours", "another"

@@ -1,0 +1,47 @@
+"""Which malloc a process starts with: another than glibc's is loaded before everything else.
+
+That is a matter of a process's start, so each has a warm server of its own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from runner.config import Device
+from runner.errors import Unavailable
+
+_FILES = {
+    "jemalloc": ("libjemalloc.so.2", "libjemalloc.so.1"),
+    "tcmalloc": ("libtcmalloc_minimal.so.4", "libtcmalloc.so.4"),
+}
+_PACKAGES = {"jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}
+_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/opt/lib")
+
+
+def environment(device: Device) -> dict[str, str]:
+    """What a process has to be started with; `Unavailable` where that malloc is not installed."""
+    variables = {}
+    if device.malloc != "default":
+        library = _library(device.malloc)
+        if library is None:
+            raise Unavailable(
+                f"device.malloc={device.malloc}: its library is not installed.",
+                f"apt-get install {_PACKAGES[device.malloc]} (Debian, Ubuntu), or leave it out.",
+            )
+        variables["LD_PRELOAD"] = str(library)
+    if device.malloc_arenas is not None:
+        variables["MALLOC_ARENA_MAX"] = str(device.malloc_arenas)
+    return variables
+
+
+def installed() -> list[str]:
+    return [name for name in _FILES if _library(name)]
+
+
+def _library(name: str) -> Path | None:
+    for folder in _FOLDERS:
+        for file in _FILES[name]:
+            found = next((each for each in Path(folder).glob(f"**/{file}")), None)
+            if found:
+                return found
+    return None

@@ -1,0 +1,372 @@
+"""What grows, who holds it, and what it means: from a run's trials to one verdict.
+
+Core: standard library only. How much grows is what the timing trials measured; a host trial says of
+what that growth consists. A place that took memory counts where it goes on: where the least that it
+holds rises from each quarter of the traced steps to the next. What rises and stops in them was
+warm-up, or a buffer that fills.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+from runner.metrics import readable_bytes
+from runner.records import Record, Trial
+
+LEAST_BYTES = 64
+"""A step: below it nobody is accused. A leak of that rate takes half a year to fill 1 GB at a step
+a second."""
+
+_LITTLE = 0.1
+"""Of what resident memory grows by: where no more was found than that, it isn't what grows."""
+
+_KINDS = {
+    "tensor": "tensors",
+    "python": "Python objects",
+    "graph": "graphs",
+    "executable": "XLA executables",
+    "native": "C++ memory",
+    "malloc": "memory that is free but kept by malloc",
+}
+
+
+@dataclass(frozen=True)
+class Holder:
+    """One answer to "who holds it"."""
+
+    kind: str
+    bytes_per_step: float
+    count_per_step: float | None
+    file: str | None
+    line: int | None
+    code: str | None
+    what: str
+    chain: tuple[str, ...] = ()
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else "no line of Python"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What was tried, or, with no figures, what to write."""
+
+    change: str
+    command: str | None = None
+    growth_bytes_per_step: float | None = None
+    verdict: str | None = None
+
+
+@dataclass(frozen=True)
+class Leak:
+    """The whole answer, as `leak --json` prints it."""
+
+    verdict: str
+    sentence: str
+    tensor_growth_bytes_per_step: float | None
+    host_growth_bytes_per_step: float | None
+    interval: tuple[float, float] | None
+    explained_bytes_per_step: float | None
+    holders: tuple[Holder, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What belongs to no holder: when memory will be full, what could not be had."""
+
+    def to_json(self) -> dict[str, Any]:
+        told = asdict(self)
+        del told["notes"]
+        return told
+
+    @property
+    def main_holders(self) -> list[Holder]:
+        """Those worth a word: a twentieth of what was found, or more."""
+        least = (self.explained_bytes_per_step or 0) / 20
+        return [
+            each for each in self.holders if each.kind != "malloc" and each.bytes_per_step >= least
+        ]
+
+    @property
+    def unexplained_bytes_per_step(self) -> float | None:
+        if self.host_growth_bytes_per_step is None or self.explained_bytes_per_step is None:
+            return None
+        return self.host_growth_bytes_per_step - self.explained_bytes_per_step
+
+
+def judge(record: Record) -> Leak:
+    """Of a run with timing trials and, for the holders, a host trial."""
+    host = record.metrics.get("host_growth_bytes_per_step")
+    tensor = record.metrics.get("tensor_growth_bytes_per_step")
+    held = next((each.facts["held"] for each in record.trials if "held" in each.facts), None)
+    on_host = not str(record.environment.get("device") or "CPU").startswith("GPU")
+    holders, stopped = _holders(held) if held else ((), ())
+    if tensor and tensor > 0 and not any(each.kind == "tensor" for each in holders):
+        what = "tensors, as the memory trial counted them"
+        holders = (*holders, Holder("tensor", tensor, None, None, None, None, what))
+    explained = sum(each.bytes_per_step for each in holders if on_host or each.kind != "tensor")
+    if host and (kept := _kept_by_malloc(record, host, explained)):
+        holders = (*holders, kept)
+    holders = tuple(sorted(holders, key=lambda each: -each.bytes_per_step))
+    leak = Leak(
+        verdict="",
+        sentence="",
+        tensor_growth_bytes_per_step=tensor,
+        host_growth_bytes_per_step=host,
+        interval=record.intervals.get("host_growth_bytes_per_step"),
+        explained_bytes_per_step=_whole(explained) if held else None,
+        holders=holders,
+    )
+    verdict = _verdict(record, leak, stopped)
+    sentence = _sentence(record, replace(leak, verdict=verdict), stopped)
+    return replace(leak, verdict=verdict, sentence=sentence, notes=tuple(_notes(record, leak)))
+
+
+# Holders.
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """What rose in the first steps that were traced, and no more in the last."""
+
+    where: str
+    what: str
+    bytes: float
+
+
+def _holders(held: Mapping[str, Any]) -> tuple[tuple[Holder, ...], tuple[Stopped, ...]]:
+    by_line: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for each in _with_their_lines(held["survivors"]):
+        by_line[each["kind"], each["file"], each["line"]].append(each)
+    found, stopped = [], []
+    for (kind, file, line), places in by_line.items():
+        bytes_ = _sum(each["bytes"] for each in places)
+        counts = _sum(each["count"] for each in places)
+        largest = max(places, key=lambda each: abs(_rate(each["bytes"])))
+        if goes_on(bytes_) and _rate(bytes_) >= LEAST_BYTES / 4:
+            rate, count = _whole(_rate(bytes_)), round(_rate(counts), 3)
+            what = largest["what"]
+            found.append(Holder(kind, rate, count, file, line, largest["code"], what))
+        elif _rose_and_stopped(bytes_):
+            stopped.append(Stopped(f"{file}:{line}", largest["what"], bytes_[-1]))
+    with_chains = _with_chains(found, held)
+    if sum(each.bytes_per_step for each in with_chains) < LEAST_BYTES:
+        with_chains = ()
+    return with_chains, tuple(sorted(stopped, key=lambda each: -each.bytes))
+
+
+def goes_on(series: Sequence[float]) -> bool:
+    """Whether the least that is held in each quarter rises from one quarter to the next, in none by
+    much less than in the others."""
+    if len(series) < 8:
+        return False
+    bounds = [round(len(series) * quarter / 4) for quarter in range(5)]
+    least = [min(series[begin:end]) for begin, end in pairwise(bounds)]
+    rises = [later - earlier for earlier, later in pairwise(least)]
+    return min(rises) > max(0.0, statistics.median(rises) / 4)
+
+
+def _rose_and_stopped(series: Sequence[float]) -> bool:
+    half = series[len(series) // 2]
+    return half > 100_000 and abs(series[-1] - half) < 0.02 * half
+
+
+def _rate(series: Sequence[float]) -> float:
+    """A step, over the second half: the first may still warm up."""
+    steps = len(series) - 1
+    half = steps // 2 if steps >= 16 else 0
+    return (series[-1] - series[half]) / (steps - half)
+
+
+def _sum(series: Iterable[Sequence[float]]) -> list[float]:
+    return [sum(values) for values in zip(*series, strict=True)]
+
+
+def _with_their_lines(survivors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """XLA compiles on threads of its own, which have no line; where one line alone has executables
+    made, those are its, too."""
+    lines = {
+        (each["file"], each["line"], each["code"])
+        for each in survivors
+        if each["kind"] == "executable" and each["file"]
+    }
+    if len(lines) != 1:
+        return list(survivors)
+    file, line, code = lines.pop()
+    theirs = {"file": file, "line": line, "code": code}
+    return [
+        {**each, **theirs} if each["kind"] == "executable" and not each["file"] else each
+        for each in survivors
+    ]
+
+
+def _with_chains(found: Sequence[Holder], held: Mapping[str, Any]) -> tuple[Holder, ...]:
+    """Each with what holds it: a container whose newest elements were made at its line; else one
+    that grows by things of its kind. And graphs with the function that was traced."""
+    told = []
+    for holder in found:
+        chain = next(iter(_chains_for(holder, held["containers"])), ())
+        what = holder.what
+        if holder.kind in ("graph", "executable") and held["functions"]:
+            what = "; ".join([what, *_traces(held["functions"])])
+            chain = chain or _function(held["functions"][0])
+        told.append(replace(holder, chain=tuple(chain), what=what))
+    return tuple(told)
+
+
+def _function(told: Mapping[str, Any]) -> tuple[str, ...]:
+    where = f" at {told['file']}:{told['line']}" if told["file"] else ""
+    return (f"`{told['name']}`, a tf.function{where}",)
+
+
+def _chains_for(holder: Holder, containers: Sequence[Mapping[str, Any]]) -> list[Sequence[str]]:
+    at_line = [
+        each["chain"]
+        for each in containers
+        if any(line == holder.line and _same(file, holder.file) for file, line in each["lines"])
+    ]
+    of_kind = [
+        each["chain"]
+        for each in containers
+        if not each["lines"] and _KIND_OF.get(each["of"], "python") == holder.kind
+    ]
+    return at_line or of_kind
+
+
+_KIND_OF = {"EagerTensor": "tensor", "ResourceVariable": "tensor", "FuncGraph": "graph"}
+
+
+def _same(one: str, other: str | None) -> bool:
+    return other is not None and (one == other or one.endswith(f"/{other}"))
+
+
+def _traces(functions: Sequence[Mapping[str, Any]]) -> list[str]:
+    told = []
+    for each in functions:
+        rate = each.get("traces_per_step")
+        if rate is not None:
+            why = f": its argument differed ({each['differs']})" if each["differs"] else ""
+            told.append(f"`{each['name']}` is traced {rate:.3g} times a step{why}")
+        else:
+            told.append(f"`{each['name']}` is made anew {each['made_per_step']:.3g} times a step")
+    return told
+
+
+def _kept_by_malloc(record: Record, host: float, explained: float) -> Holder | None:
+    """Only where malloc's own books show it: in use no more, free but kept more and more."""
+    kept, used = [], []
+    for trial in record.trials:
+        if (books := trial.facts.get("malloc")) and len(books["steps"]) >= 8:
+            kept.append(_slope(books["steps"], books["free_bytes"]))
+            used.append(_slope(books["steps"], books["in_use_bytes"]))
+    if not kept:
+        return None
+    free = statistics.median(kept)
+    if free < 0.2 * host or host - explained < 0.2 * host:
+        return None
+    free = min(free, host - explained)
+    return Holder("malloc", _whole(free), None, None, None, None, _KINDS["malloc"])
+
+
+def _slope(steps: Sequence[int], values: Sequence[float]) -> float:
+    """Over the second half."""
+    half = len(steps) // 2
+    return (values[-1] - values[half]) / (steps[-1] - steps[half])
+
+
+# The verdict.
+
+
+def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
+    host, tensor = leak.host_growth_bytes_per_step, leak.tensor_growth_bytes_per_step
+    holding = [each for each in leak.holders if each.kind != "malloc"]
+    if tensor and tensor > 0:
+        return "grows"
+    if host is None:
+        if leak.explained_bytes_per_step is None:
+            return "unclear"
+        return "grows" if holding else "flat"
+    if leak.explained_bytes_per_step is not None:
+        if holding and leak.explained_bytes_per_step > _LITTLE * host:
+            return "grows"
+        if host <= 0:
+            return "fills" if stopped else "flat"
+        return "flat" if any(each.kind == "malloc" for each in leak.holders) else "unclear"
+    return "grows" if host > 0 else "flat"
+
+
+def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
+    rate = leak.host_growth_bytes_per_step
+    if leak.verdict == "grows":
+        holding = leak.main_holders
+        total = max(rate or 0, leak.explained_bytes_per_step or 0) or (
+            leak.tensor_growth_bytes_per_step or 0
+        )
+        parts = [
+            f"{readable_bytes(each.bytes_per_step)} {_held_as(each)} at {each.where}"
+            for each in holding[:2]
+        ]
+        more = f", and {len(holding) - 2} more" if len(holding) > 2 else ""
+        told = f": {', '.join(parts)}{more}" if parts else ""
+        return f"grows {readable_bytes(total)} a step{told}"
+    if leak.verdict == "fills":
+        first = stopped[0]
+        amount = readable_bytes(first.bytes)
+        return f"rises and stops: a buffer that fills ({amount}, {first.what}, at {first.where})"
+    if leak.verdict == "flat":
+        malloc = next((each for each in leak.holders if each.kind == "malloc"), None)
+        if malloc:
+            kept = readable_bytes(malloc.bytes_per_step)
+            return (
+                f"does not grow: what you saw is malloc's: {kept} a step are free but kept, and "
+                "what is in use stays the same"
+            )
+        return "does not grow"
+    if rate is None:
+        return f"unclear: {record.unavailable.get('host_growth_bytes_per_step', 'not measured')}"
+    return (
+        f"unclear: resident memory grows {readable_bytes(rate)} a step, and nothing that stays "
+        "was found: run it with more steps (measure=standard)"
+    )
+
+
+def _held_as(holder: Holder) -> str:
+    return f"in {holder.what}" if holder.kind in ("native", "graph") else f"of {holder.what}"
+
+
+def _notes(record: Record, leak: Leak) -> Iterable[str]:
+    growth = max(leak.host_growth_bytes_per_step or 0, leak.explained_bytes_per_step or 0)
+    if growth > 0 and any(each.kind != "malloc" for each in leak.holders):
+        yield _full(record, growth)
+    for trial in record.trials:
+        if not trial.outcome.completed:
+            yield f"the {trial.kind} trial ended {trial.outcome.status}: {_first(trial)}"
+
+
+def _full(record: Record, growth: float) -> str:
+    limit_mb = record.spec["measure"]["host_limit_mb"]
+    whole = limit_mb * 2**20 if limit_mb else record.environment["memory_bytes"]
+    left = whole - (record.metrics.get("host_peak_bytes") or 0)
+    steps = max(0, left) / growth
+    seconds = record.metrics.get("step_seconds")
+    time = f", {_duration(steps * seconds)} at {seconds * 1e3:.3g} ms a step" if seconds else ""
+    return f"{readable_bytes(whole)} of memory are full after {steps:,.0f} steps{time}"
+
+
+def _duration(seconds: float) -> str:
+    for scale, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= scale * 1.5:
+            return f"{seconds / scale:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _first(trial: Trial) -> str:
+    return (trial.outcome.reason or "").strip().splitlines()[0] if trial.outcome.reason else ""
+
+
+def _whole(value: float) -> float:
+    return float(round(value))

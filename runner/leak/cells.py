@@ -1,0 +1,87 @@
+"""What `leak` measures of an experiment: a run that can tell slow growth, then one for each remedy.
+
+A remedy that can be tried is a field with another value, so the command that repeats it is the
+user's own with one word more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from runner.composing import composition
+from runner.isolation import mallocs
+from runner.judging.growth import HOST_LEAST_STEPS, HOST_SECONDS, HOST_STEPS
+from runner.judging.leak import Leak
+from runner.plan import Planned
+
+_LEAST: dict[str, float] = {
+    "measure.host_processes": 1,
+    "measure.steps": HOST_STEPS,
+    "measure.min_steps": HOST_LEAST_STEPS,
+    "measure.max_seconds": HOST_SECONDS,
+    "measure.timeout_seconds": 600.0,
+}
+"""What slow growth and the tracer of a host trial need."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A remedy to be tried: what it is to a person, and the fields that make it."""
+
+    change: str
+    fields: dict[str, Any]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return tuple(f"{key}={value}".lower() for key, value in self.fields.items())
+
+
+def to_measure(cell: Planned) -> Planned:
+    """The cell with what the answer needs, where the user has not said otherwise."""
+    measure = cell.experiment.measure
+    said = cell.said
+    fields = {
+        key: type(least)(max(least, getattr(measure, key.rpartition(".")[2])))
+        for key, least in _LEAST.items()
+        if key not in said
+    }
+    return composition.changed(cell, cell.number, fields)
+
+
+def attempts(cell: Planned, leak: Leak) -> Iterator[Attempt]:
+    """The remedies that could help, the most likely first; none where nothing grows."""
+    experiment, kinds = cell.experiment, {each.kind for each in leak.holders}
+    malloc = "malloc" in kinds
+    if leak.verdict not in ("grows", "unclear") and not malloc:
+        return
+    yield Attempt("gc.collect() between steps", {"measure.between_steps": "gc_collect"})
+    if kinds & {"graph", "executable", "native", "python"}:
+        yield Attempt(
+            "keras.backend.clear_session() between steps",
+            {"measure.between_steps": "clear_session"},
+        )
+    for name in experiment.scenario.executions:
+        if name != experiment.execution and name in ("eager", "graph"):
+            without = " (jit_compile off)" if experiment.execution == "xla" else ""
+            yield Attempt(f"execution={name}{without}", {"execution": name})
+    if experiment.parameters.get("reduce_retracing") is False:
+        yield Attempt("reduce_retracing", {"scenario.reduce_retracing": True})
+    growth, unexplained = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
+    if malloc or (growth and unexplained and unexplained > 0.2 * growth):
+        yield Attempt("malloc_trim(0) between steps", {"measure.between_steps": "malloc_trim"})
+        yield Attempt("MALLOC_ARENA_MAX=1", {"device.malloc_arenas": 1})
+        for name in mallocs.installed():
+            yield Attempt(name, {"device.malloc": name})
+
+
+def tried(cell: Planned, number: int, attempt: Attempt, leak: Leak) -> Planned:
+    """The cell with the remedy; one process tells whether it works."""
+    fields = {
+        "measure.host_processes": 0,
+        "measure.memory_processes": 1 if leak.tensor_growth_bytes_per_step else 0,
+        "measure.timing_processes": 1,
+        **attempt.fields,
+    }
+    return composition.changed(cell, number, fields)

@@ -1,0 +1,93 @@
+"""The search for one cell's leak after the other: measure, judge, try what could help.
+
+Every part is a run of the engine's, with a record of its own; so a remedy that looks good can be
+compared, reported and published as any run can.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runner import records
+from runner.isolation import look
+from runner.isolation.server import Server
+from runner.judging import leak as judging
+from runner.judging.leak import Leak
+from runner.leak import cells, remedies
+from runner.plan import Plan, Planned
+from runner.running import engine, environment, folders
+from runner.terminal.progress import Progress, swept_words
+
+
+@dataclass
+class Search:
+    """Fills `leaks` as it goes, by the name of the cell; what is finished stays if it is cut."""
+
+    plan: Plan
+    folder: Path
+    command: str
+    with_remedies: bool = True
+    leaks: dict[str, Leak] = field(default_factory=dict)
+    _number: int = 0
+
+    def run(self) -> None:
+        for cell in self.plan.cells:
+            if cell.experiment.supported:
+                look.require_device(cell.experiment)
+        self._server = Server(folders.log_file(self.folder))
+        self._progress = Progress()
+        try:
+            self._server.start()
+            self._machine = environment.describe()
+            for cell in self.plan.cells:
+                self._seek(cell)
+        finally:
+            self._progress.close()
+            self._server.stop()
+
+    def _seek(self, cell: Planned) -> None:
+        name = self._name(cell)
+        wanted = replace(cells.to_measure(cell), number=self._next())
+        folder = self._measure(wanted)
+        leak = judging.judge(records.read(folder))
+        self.leaks[name] = leak
+        tried = []
+        if self.with_remedies:
+            for attempt in cells.attempts(cell, leak):
+                trial = cells.tried(wanted, self._next(), attempt, leak)
+                record = records.read(self._measure(trial))
+                words = cell.overrides if self.plan.is_sweep else ()
+                command = " ".join([self.command, shlex.join([*words, *attempt.words])])
+                tried.append(remedies.outcome(attempt.change, command, leak, record))
+        self.leaks[name] = replace(leak, remedies=(*tried, *remedies.in_code(leak)))
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number - 1
+
+    def _measure(self, cell: Planned) -> Path:
+        run = engine.open_cell(cell, self.folder, (), None)
+        engine.run_all(
+            [run],
+            self.folder,
+            self._server,
+            self._machine,
+            self._progress,
+            _Nobody(),
+            cell.experiment.seed,
+        )
+        return run.folder
+
+    def _name(self, cell: Planned) -> str:
+        said = {key: cell.said.get(key) for key in self.plan.swept}
+        return swept_words(said) or cell.experiment.scenario_name
+
+
+class _Nobody:
+    """Shows nothing to anybody; `publish` does, when asked."""
+
+    def wait_ready(self) -> None: ...
+
+    def publish(self, folder: Path) -> None: ...

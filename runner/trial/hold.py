@@ -1,0 +1,82 @@
+"""A host trial: what grows on the host from step to step, and who holds it. Child side.
+
+First some steps under a tracer of every allocation (`survivors`), which says how much stays, of
+what kind and from which line; then some more without it, between two looks at Python's objects
+(`holders`), which say what holds it. Neither is timed.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from runner.records import Phase
+from runner.scenario import Step
+from runner.trial.measure.holders import Holders
+from runner.trial.measure.phases import Meter
+from runner.trial.measure.survivors import Survivors
+
+WARMUP_STEPS = 3
+MOST_STEPS = 100
+LEAST_STEPS = 8
+MOST_SECONDS = 15.0
+"""Of traced steps: what recurs shows in each of them, so a few dozen are enough."""
+
+
+def go_through(
+    build: Callable[[], Step],
+    meter: Meter,
+    survivors: Survivors,
+    settle: Callable[[], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[int, dict[str, Any]]:
+    """The trial's phases; how many steps were traced, and what was found to hold things."""
+
+    def spans(phase: Phase, number: int, function: Callable[[], Any]) -> Any:
+        meter.begin(phase, number)
+        result = function()
+        settle()
+        meter.end(phase, number)
+        return result
+
+    survivors.start()
+    step = spans(Phase.BUILD, 0, build)
+    spans(Phase.FIRST_CALL, 0, partial(_once, step))
+    number = 0
+    for _ in range(WARMUP_STEPS):
+        spans(Phase.STEPS, number, partial(_once, step))
+        number += 1
+    survivors.mark()
+    traced, started, seconds = 0, clock(), 0.0
+    while traced < LEAST_STEPS or (traced < MOST_STEPS and clock() - started < MOST_SECONDS):
+        began = clock()
+        spans(Phase.STEPS, number, partial(_once, step))
+        seconds += clock() - began
+        survivors.mark()
+        number += 1
+        traced += 1
+    survivors.stop()
+
+    holders = Holders()
+    holders.begin()
+    more, started = 0, clock()
+    while more < LEAST_STEPS or (more < MOST_STEPS and clock() - started < MOST_SECONDS / 3):
+        spans(Phase.STEPS, number, partial(_once, step))
+        number += 1
+        more += 1
+    found = holders.end(more, step)
+
+    meter.begin(Phase.RELEASE, 0)
+    del step, build
+    gc.collect()
+    settle()
+    meter.end(Phase.RELEASE, 0)
+    return traced, {**found, "traced_seconds_per_step": seconds / traced}
+
+
+def _once(step: Step) -> None:
+    """Its result is dropped within."""
+    step()

@@ -1,0 +1,187 @@
+"""XLA's one block, opened: what XLA itself wrote of where it put each buffer, and when it lives.
+
+    os.environ["XLA_FLAGS"] += blocks.flags      # before the first op
+    blocks.opened("__inference_step_12", size)   # what a block of this size holds
+
+XLA plans all memory of a compiled function when it compiles it. With `--xla_dump_to` it writes the
+plan, the *buffer assignment*, as text: allocations, in each the values with offset and size, and
+from which to which instruction each value lives. The temporary block is one allocation; what is
+live in it at its own fullest moment, and the bytes that no value covers then, sum to it. The
+assignment is found by the function's name and the block's size; where none fits, nothing is opened.
+
+Core: standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ALIGNMENT = "alignment and gaps"
+"""The op of a block's bytes that no buffer covers at its peak."""
+
+_DEEPEST = 8
+"""Of instructions that XLA put in, one after another."""
+
+_TYPES = {
+    "pred": "bool", "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "f16": "float16",
+    "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64",
+    "c128": "complex128",
+}  # fmt: skip
+
+_ALLOCATION = re.compile(r"^allocation \d+: size (\d+), (.*):$")
+_VALUE = re.compile(r"^ value: <(\d+) (\S+) @\d+> \(size=(\d+),offset=(\d+)\): (.*)$")
+_HEAD = re.compile(r"^<(\d+) \S+ @\d+>$")
+_RANGE = re.compile(r"^    (\S+\{[\d,]*\}):(\d+)-(\d+)$")
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A value in a block; `node` is the graph's node that it came from, empty if XLA does not say.
+    Of `ALIGNMENT` there is no shape."""
+
+    op: str
+    node: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class _Value:
+    name: str
+    size: int
+    offset: int
+    type: str
+    node: str
+    kind: str
+    begin: int
+    end: int
+
+    def covers(self, other: _Value) -> bool:
+        return self.offset < other.offset + other.size and other.offset < self.offset + self.size
+
+    @property
+    def buffer(self) -> Buffer:
+        typed = re.match(r"\(?([a-z]+\d*)\[([\d,]*)\]", self.type)
+        shape = tuple(int(size) for size in typed[2].split(",") if size) if typed else None
+        dtype = _TYPES.get(typed[1], typed[1]) if typed else "untyped"
+        op = self.kind or re.sub(r"(?:^wrapped_|[.\d]+$|\{.*\}$)", "", self.name)
+        return Buffer(op, self.node, shape, dtype, self.size)
+
+
+class _Instructions:
+    """What XLA says of each instruction: the node that it is of, and its type."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    def add(self, line: str) -> str:
+        name = line.split("%", 1)[-1].split(" ", 1)[0]
+        self._texts[name] = line
+        return name
+
+    def said(self, name: str, key: str) -> str:
+        found = re.search(rf'{key}="([^"]*)"', self._texts.get(name, ""))
+        return found[1] if found else ""
+
+    def node(self, name: str) -> str:
+        """Of one that XLA put in, as a copy, the node of what goes into it."""
+        for _ in range(_DEEPEST):
+            if node := self.said(name, "op_name"):
+                return "" if node.startswith("XLA_") else node
+            fed = re.search(r"\(%([^\s,)]+)", self._texts.get(name, ""))
+            if fed is None:
+                break
+            name = fed[1]
+        return ""
+
+
+class Blocks:
+    """The assignments that XLA wrote into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @property
+    def flags(self) -> str:
+        return f"--xla_dump_to={self._folder} --xla_dump_hlo_as_text"
+
+    def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
+        """What a block of this size holds that a call of this function allocated: the buffers of
+        the temporary block at its fullest, or one result; they sum to `size`. Of results alike in
+        size each call makes one of each."""
+        results = []
+        for file in sorted(self._folder.glob(f"*{function.lstrip('_')}_*buffer-assignment.txt")):
+            for what, whole, values in _allocations(file.read_text(errors="replace")):
+                if whole != size or not values:
+                    continue
+                if "temp" in what:
+                    return (_at_the_fullest(whole, values),)
+                if "output shape" in what:  # the addresses of a function's results
+                    return ((Buffer("results", "", None, "untyped", whole),),)
+                if "live-out" in what:
+                    results.append(_whole(whole, [max(values, key=lambda value: value.end)]))
+            if results:
+                break
+        return tuple(results)
+
+
+def _allocations(text: str) -> Iterator[tuple[str, int, list[_Value]]]:
+    """Each allocation: what it is for, its size, its values."""
+    instructions, names = _Instructions(), dict[str, str]()
+    ranges: dict[str, tuple[int, int]] = {}
+    current = ""
+    for line in text.splitlines():
+        if head := _HEAD.match(line):
+            current = head[1]
+        elif line.startswith(" from instruction: "):
+            names[current] = instructions.add(line)
+        elif live := _RANGE.match(line):
+            ranges[live[1]] = int(live[2]), int(live[3])
+    what, size, values = "", 0, list[_Value]()
+    for line in text.splitlines():
+        if allocation := _ALLOCATION.match(line):
+            if what:
+                yield what, size, values
+            what, size, values = allocation[2], int(allocation[1]), []
+        elif value := _VALUE.match(line):
+            number, name = value[1], value[2]
+            begin, end = ranges.get(name if name.endswith("}") else f"{name}{{}}", (0, -1))
+            of = names.get(number, "")
+            values.append(
+                _Value(
+                    *(name, int(value[3]), int(value[4]), value[5]),
+                    *(instructions.node(of), instructions.said(of, "op_type"), begin, end),
+                )
+            )
+        elif line.startswith("Used values:"):
+            break
+    if what:
+        yield what, size, values
+
+
+def _at_the_fullest(size: int, values: list[_Value]) -> tuple[Buffer, ...]:
+    """Of values at one place the youngest is the one that is there: an op that writes over its
+    input shares the instruction with it."""
+    fullest: list[_Value] = []
+    for moment in sorted({value.begin for value in values}):
+        there: list[_Value] = []
+        alive = [value for value in values if value.begin <= moment <= value.end]
+        for value in sorted(alive, key=lambda value: -value.begin):
+            if not any(value.covers(other) for other in there):
+                there.append(value)
+        if sum(value.size for value in there) > sum(value.size for value in fullest):
+            fullest = there
+    return _whole(size, fullest)
+
+
+def _whole(size: int, values: list[_Value]) -> tuple[Buffer, ...]:
+    buffers = [value.buffer for value in sorted(values, key=lambda value: value.offset)]
+    gap = size - sum(buffer.bytes for buffer in buffers)
+    if gap:
+        buffers.append(Buffer(ALIGNMENT, "", None, "untyped", gap))
+    return tuple(buffers)

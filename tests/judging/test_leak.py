@@ -1,0 +1,159 @@
+"""From what stayed, step by step, to a verdict, a sentence and holders that add up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from runner.judging.leak import goes_on, judge
+from runner.leak import remedies
+from runner.records import COMPLETED, Record, Trial
+from tests import factories
+
+STEPS = 40
+RISING = [1000.0 * step for step in range(STEPS + 1)]
+FLAT = [0.0] * (STEPS + 1)
+
+
+def place(kind: str = "native", bytes_: list[float] | None = None, **more: Any) -> dict[str, Any]:
+    series = RISING if bytes_ is None else bytes_
+    return {
+        "kind": kind,
+        "file": "service.py",
+        "line": 22,
+        "code": "tf.random.normal([10])",
+        "what": "C++ memory under random_normal",
+        "bytes": series,
+        "count": [value / 500 for value in series],
+        **more,
+    }
+
+
+def host_trial(*places: dict[str, Any], **more: Any) -> Trial:
+    held = {"survivors": list(places), "containers": [], "functions": [], "steps": STEPS, **more}
+    return Trial("host", 0, COMPLETED, facts={"held": held})
+
+
+def record(*places: dict[str, Any], host_growth: float | None = 1000, **more: Any) -> Record:
+    found = factories.measured(factories.timing_trial(), factories.memory_trial())
+    found.metrics["host_growth_bytes_per_step"] = host_growth
+    found.environment["memory_bytes"] = 1_000_000_000
+    trials = (*found.trials, host_trial(*places, **more))
+    return Record(**{**vars(found), "trials": trials})
+
+
+class TestWhatGoesOn:
+    def test_is_what_rises_to_the_end(self) -> None:
+        assert goes_on(RISING)
+
+    def test_and_in_jumps_that_come_regularly(self) -> None:
+        assert goes_on([float(step // 5) for step in range(STEPS + 1)])
+
+    @pytest.mark.parametrize(
+        "series",
+        [
+            FLAT,
+            [min(each, 10_000.0) for each in RISING],
+            [0.0] * 20 + [5000.0] * 21,
+            [float(step % 7) for step in range(STEPS + 1)],
+            list(reversed(RISING)),
+        ],
+        ids=["flat", "rises and stops", "one jump", "up and down", "falls"],
+    )
+    def test_is_nothing_else(self, series: list[float]) -> None:
+        assert not goes_on(series)
+
+
+class TestTheVerdict:
+    def test_grows_where_a_place_goes_on_and_names_its_line(self) -> None:
+        leak = judge(record(place()))
+        assert leak.verdict == "grows"
+        assert leak.sentence == (
+            "grows 1.00 kB a step: 1.00 kB in C++ memory under random_normal at service.py:22"
+        )
+
+    def test_is_flat_where_nothing_stays(self) -> None:
+        leak = judge(record(place(bytes_=FLAT), host_growth=0))
+        assert leak.verdict == "flat"
+        assert not leak.holders
+
+    def test_fills_where_something_rises_and_stops(self) -> None:
+        filling = [min(each * 50, 500_000.0) for each in RISING]
+        leak = judge(record(place(bytes_=filling), host_growth=0))
+        assert leak.verdict == "fills"
+        assert "500 kB" in leak.sentence
+
+    def test_is_unclear_where_resident_memory_grows_and_nothing_was_found(self) -> None:
+        leak = judge(record(place(bytes_=FLAT), host_growth=50_000))
+        assert leak.verdict == "unclear"
+        assert leak.unexplained_bytes_per_step == 50_000
+
+    def test_is_mallocs_only_where_its_books_say_so(self) -> None:
+        books = {
+            "steps": list(range(0, 200, 10)),
+            "in_use_bytes": [1_000_000] * 20,
+            "free_bytes": [10_000 * step for step in range(0, 200, 10)],
+        }
+        found = record(place(bytes_=FLAT), host_growth=10_000)
+        found.trials[0].facts["malloc"] = books
+        leak = judge(found)
+        assert leak.verdict == "flat"
+        assert [each.kind for each in leak.holders] == ["malloc"]
+        assert "does not grow" in leak.sentence
+
+    def test_says_when_memory_will_be_full(self) -> None:
+        (note,) = judge(record(place())).notes
+        assert note.startswith("1.00 GB of memory are full after 970,000 steps, ")
+
+
+class TestHolders:
+    def test_add_up_to_what_is_explained_the_largest_first(self) -> None:
+        half = [each / 2 for each in RISING]
+        leak = judge(record(place(bytes_=half), place("python", line=7, what="Python objects")))
+        assert [each.kind for each in leak.holders] == ["python", "native"]
+        assert leak.explained_bytes_per_step == 1500
+        assert sum(each.bytes_per_step for each in leak.holders) == 1500
+
+    def test_have_the_container_whose_elements_were_made_at_their_line(self) -> None:
+        chain = ["`history`, a list in service.py:7", "1 ndarray a step"]
+        container = {"of": "ndarray", "lines": [["/home/me/service.py", 22]], "chain": chain}
+        leak = judge(record(place("python"), containers=[container]))
+        assert list(leak.holders[0].chain) == chain
+
+    def test_take_what_xla_compiles_on_its_own_threads_to_the_one_line_that_compiles(self) -> None:
+        leak = judge(record(place("executable"), place("executable", file=None, line=None)))
+        (holder,) = leak.holders
+        assert holder.line == 22
+        assert holder.bytes_per_step == 2000
+
+    def test_say_of_a_graph_which_argument_differed(self) -> None:
+        traced = {
+            "name": "train",
+            "file": "service.py",
+            "line": 3,
+            "traces_per_step": 1.0,
+            "differs": "rate: 0.1, then 0.2",
+        }
+        leak = judge(record(place("graph", what="graph built"), functions=[traced]))
+        assert "`train` is traced 1 times a step" in leak.holders[0].what
+        assert "rate: 0.1, then 0.2" in leak.holders[0].what
+        (written,) = remedies.in_code(leak)
+        assert "pass tensors, not Python numbers" in written.change
+
+
+@pytest.mark.parametrize(
+    ("left", "verdict"),
+    [(0, "stops it"), (500, "helps"), (950, "does not help"), (2000, "makes it worse")],
+)
+def test_a_remedy_is_judged_by_what_is_left(left: int, verdict: str) -> None:
+    leak = judge(record(place()))
+    tried = record(place(), host_growth=left)
+    assert remedies.outcome("x", "python -m runner leak", leak, tried).verdict == verdict
+
+
+def test_a_remedy_that_could_not_be_measured_says_why() -> None:
+    leak = judge(record(place()))
+    tried = record(place(), host_growth=None)
+    tried.unavailable["host_growth_bytes_per_step"] = "needs 200 steps"
+    assert remedies.outcome("x", "", leak, tried).verdict == "unclear: needs 200 steps"

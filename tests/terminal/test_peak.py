@@ -1,0 +1,129 @@
+"""A peak as text, and for other tools, from a record of which every line's bytes are known."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from runner import report
+from runner.allocations import Allocations, Frame, Group, Leak, Line, Part, Scope, Split
+from runner.export.allocations import folded
+from runner.terminal import peak
+from tests.factories import completed, kept
+
+PASSING = Split(0, 0, 0, 600)
+FOR_GRADIENT = Split(0, 0, 300, 0)
+FRAMES = (
+    Frame("train.py", 3, "step", "loss = model(x)"),
+    Frame("model.py", 7, "Model.call", "return tf.matmul(x, self.weight)"),
+)
+ALLOCATIONS = Allocations(
+    total_bytes=900,
+    phase="steps",
+    step=2,
+    split=Split(0, 0, 300, 600),
+    groups=(
+        Group("MatMul", (3, 50), "float32", 1, 600, 2 / 3, PASSING,
+              (Scope("model/dense", 1, 600),)),
+        Group("Mul", (75,), "float32", 1, 300, 1 / 3, FOR_GRADIENT,
+              (Scope("model/dense/(gradient)", 1, 300),)),
+    ),
+    lines=(
+        Line("model.py", 7, "return tf.matmul(x, self.weight)", 2, 870, 870 / 900,
+             Split(0, 0, 270, 600),
+             (
+                 Part("MatMul", (3, 50), "float32", "model/dense", (0, 1), 1, 600, PASSING),
+                 Part("Mul", (75,), "float32", "model/dense/(gradient)", (0, 1), 1, 270,
+                      Split(0, 0, 270, 0)),
+             )),
+        Line(None, None, None, 1, 30, 30 / 900, Split(0, 0, 30, 0),
+             (Part("Mul", (75,), "float32", "", (), 1, 30, Split(0, 0, 30, 0)),),
+             why="no call into TensorFlow was under way"),
+    ),
+    frames=FRAMES,
+    leaks=(Leak("Square", "", (7,), "float32", 4, 112, 1.0, 28.0, (0,)),),
+    leak_steps=4,
+)  # fmt: skip
+
+
+def rows(text: str) -> list[str]:
+    return [" ".join(line.split()) for line in text.splitlines()]
+
+
+def test_a_peak_begins_with_the_lines_that_made_it_and_their_source_text() -> None:
+    text = rows(peak.of(ALLOCATIONS, most=10))
+    assert text[0] == "900 B at the peak, in step 2: gradient 300 B · passing 600 B"
+    assert "870 B (870) 96.7 % model.py:7 return tf.matmul(x, self.weight)" in text
+    assert (
+        "gradient 270 B · passing 600 B · 1 MatMul 3 x 50 float32, 1 Mul 75 float32 (gradient)"
+        in text
+    )
+    assert "900 B (900) 100 % sum" in text
+
+
+def test_where_no_line_is_known_it_says_why() -> None:
+    text = rows(peak.of(ALLOCATIONS, most=10))
+    assert "30 B (30) 3.3 % no line no call into TensorFlow was under way" in text
+
+
+def test_the_layers_and_what_leaks_follow() -> None:
+    text = rows(peak.of(ALLOCATIONS, most=10))
+    assert "900 B (900) 100 % 2 model/dense (of its gradient 300 B)" in text
+    assert "28 B a step stay and are still live when the next step has ended:" in text
+    assert "28 B 1 Square 7 float32 train.py:3 loss = model(x)" in text
+
+
+def test_by_op_it_is_by_op_shape_and_dtype() -> None:
+    text = rows(peak.of(ALLOCATIONS, most=10, by="op"))
+    assert "MatMul 3 x 50 float32 1 600 B (600) 66.7 % model/dense" in text
+
+
+def test_a_record_without_lines_is_told_by_op() -> None:
+    record = completed()
+    assert record.allocations is not None
+    assert rows(peak.of(record.allocations, most=3))[2].startswith("op shape dtype count")
+
+
+def test_folded_stacks_are_the_user_s_whole_stack_with_the_tensors_at_its_end() -> None:
+    assert folded(ALLOCATIONS) == (
+        "no line;Mul float32[75] 30\n"
+        "step train.py:3;Model.call model.py:7;MatMul float32[3,50] 600\n"
+        "step train.py:3;Model.call model.py:7;Mul float32[75] (gradient) 270\n"
+    )
+
+
+def test_the_table_has_a_row_for_what_one_line_made(tmp_path: Path) -> None:
+    import dataclasses
+
+    folder = kept(dataclasses.replace(completed(), allocations=ALLOCATIONS), tmp_path / "run")
+    report.views(folder)
+    with (folder / "allocations.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [(row["file"], row["line"], row["op"], row["bytes"]) for row in table] == [
+        ("model.py", "7", "MatMul", "600"),
+        ("model.py", "7", "Mul", "270"),
+        ("", "", "Mul", "30"),
+    ]
+
+
+def test_a_record_keeps_its_lines_to_the_letter(tmp_path: Path) -> None:
+    assert Allocations.from_json(ALLOCATIONS.to_json()) == ALLOCATIONS
+
+
+def test_the_latest_run_or_sweep_can_be_named_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from runner.errors import BadInput
+    from runner.verbs.report import main
+
+    monkeypatch.setenv("RUNNER_OUTPUTS", str(tmp_path))
+    with pytest.raises(BadInput, match="no run and no sweep"):
+        main(["latest", "--peak"])
+    kept(completed(), tmp_path / "runs" / "2026-01-01" / "10-00-00-aaaa")
+    kept(
+        completed(scenario="python_loop"), tmp_path / "sweeps" / "2026-01-01" / "11-00-00-bb" / "0"
+    )
+    main(["latest", "--peak"])
+    assert "python_loop" in capsys.readouterr().out

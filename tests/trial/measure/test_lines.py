@@ -1,0 +1,333 @@
+"""Lines of code against known truth: functions of which every line's bytes are known by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from runner import places
+
+HELPER = """
+import tensorflow as tf
+
+def squared(x):
+    return tf.square(x)  # helper
+"""
+
+MINE = """
+import contextlib, functools, threading
+
+import keras
+import tensorflow as tf
+
+import helper
+
+NAMES = (
+    "plain", "nested", "comprehension", "lambda", "decorator", "generator", "method", "helper",
+    "recursion", "layer", "closure", "with", "thread",
+)
+SIZES = {name: 1_000 + 111 * number for number, name in enumerate(NAMES)}
+
+
+def inner(x):
+    return tf.square(x)  # nested
+
+def outer(x):
+    y = inner(x)
+    return y
+
+def doubled(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return function(x)
+    return wrapper
+
+@doubled
+def decorated(x):
+    return tf.square(x)  # decorator
+
+def generated(x):
+    for _ in range(2):
+        yield tf.square(x)  # generator
+
+class Thing:
+    def method(self, x):
+        return tf.square(x)  # method
+
+def recursive(x, depth):
+    if depth == 0:
+        return [tf.square(x)]  # recursion
+    return recursive(x, depth - 1) + recursive(x, depth - 1)
+
+class Layer(keras.layers.Layer):
+    def call(self, x):
+        return tf.square(x)  # layer
+
+def closure(x):
+    def within():
+        return tf.square(x)  # closure
+    return within
+
+by_lambda = lambda x: tf.square(x)  # lambda
+layer = Layer(name="squaring")
+
+
+def inputs():
+    return {name: tf.zeros([size]) for name, size in SIZES.items()}  # inputs
+
+def step(xs):
+    kept = [tf.square(xs["plain"])]  # plain
+    kept.append(outer(xs["nested"]))
+    kept += [tf.square(xs["comprehension"]) for _ in range(3)]  # comprehension
+    kept.append(by_lambda(xs["lambda"]))
+    kept.append(decorated(xs["decorator"]))
+    for each in generated(xs["generator"]):
+        kept.append(each)
+    kept.append(Thing().method(xs["method"]))
+    kept.append(helper.squared(xs["helper"]))
+    kept += recursive(xs["recursion"], 2)
+    kept.append(layer(xs["layer"]))
+    kept.append(closure(xs["closure"])())
+    with contextlib.nullcontext():
+        kept.append(tf.square(xs["with"]))  # with
+    return kept
+
+def threaded(xs):
+    kept = step(xs)
+    def work():
+        kept.append(tf.square(xs["thread"]))  # thread
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    return kept
+
+
+@tf.custom_gradient
+def with_own_gradient(x):
+    y = tf.square(x)  # forward
+    def gradient(upstream):
+        factor = tf.exp(x)  # own
+        return upstream * factor
+    return y, gradient
+
+def differentiated(xs):
+    x = xs["plain"]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = with_own_gradient(x)
+    first = tape.gradient(y, x)  # gradient
+    return y, first
+
+
+def fitting():
+    inputs = keras.Input([64])
+    model = keras.Model(inputs, keras.layers.Dense(333, name="wide")(inputs))  # model
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", run_eagerly=EAGER)
+    x, y = tf.zeros([32, 64]), tf.zeros([32, 333])
+    def fit():
+        model.fit(x, y, batch_size=32, verbose=0)  # fit
+        return model
+    return fit
+"""
+
+CHILD = """
+import json, os, sys, tempfile
+from pathlib import Path
+
+os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
+import tensorflow as tf
+
+from runner.records import Phase
+from runner.trial.measure.calls import Calls
+from runner.trial.measure.replay import allocator_of
+from runner.trial.measure.tracing import AllocationTracing
+
+calls = Calls(scratch=Path(tempfile.mkdtemp()))
+calls.watch()
+import mine
+
+
+def trial(build):
+    tracing = AllocationTracing(allocator_of("cpu"), witness=calls)
+    tracing.start()
+    with tracing.mark(Phase.BUILD):
+        run = build()
+    with tracing.mark(Phase.FIRST_CALL):
+        run()
+    for number in range(2):
+        with tracing.mark(Phase.STEPS, number):
+            result = run()
+            del result
+    with tracing.mark(Phase.RELEASE):
+        del run
+    return tracing.finish().to_json()
+
+
+def stepping(function, **how):
+    def build():
+        xs = mine.inputs()
+        compiled = tf.function(function, **how) if how else function
+        return lambda: compiled(xs)
+    return build
+
+
+def fitting(eagerly):
+    def build():
+        mine.EAGER = eagerly
+        return mine.fitting()
+    return build
+
+
+found = {
+    "eager": trial(stepping(mine.threaded)),
+    "graph": trial(stepping(mine.step, autograph=True)),
+    "xla": trial(stepping(mine.step, jit_compile=True)),
+    "own_eager": trial(stepping(mine.differentiated)),
+    "own_graph": trial(stepping(mine.differentiated, autograph=True)),
+    "fit_eager": trial(fitting(True)),
+    "fit_graph": trial(fitting(False)),
+}
+seen = []
+sys.settrace(lambda frame, event, arg: seen.append(event) or None)
+found["traced"] = trial(stepping(mine.threaded))
+sys.settrace(None)
+found["events"] = len(seen)
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("mine")
+    (folder / "helper.py").write_text(HELPER)
+    (folder / "mine.py").write_text(MINE)
+    path = os.pathsep.join([str(folder), str(places.project())])
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    whole: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return whole
+
+
+TIMES = {"comprehension": 3, "generator": 2, "recursion": 4}
+NAMES = [
+    *("plain", "nested", "comprehension", "lambda", "decorator", "generator", "method", "helper"),
+    *("recursion", "layer", "closure", "with", "thread"),
+]
+BYTES = {name: 4 * (1_000 + 111 * number) * TIMES.get(name, 1) for number, name in enumerate(NAMES)}
+
+
+def place(name: str) -> tuple[str, int]:
+    """Where the source says `# name`."""
+    for file, text in (("mine.py", MINE), ("helper.py", HELPER)):
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.endswith(f"# {name}"):
+                return file, number
+    raise LookupError(name)
+
+
+def bytes_at(allocations: Any, name: str, **like: Any) -> int:
+    """Of the line that is marked so: all, or of the parts that are like this."""
+    return sum(
+        part["bytes"]
+        for line in allocations["lines"]
+        if (line["file"], line["line"]) == place(name)
+        for part in line["parts"]
+        if all(part[key] == value for key, value in like.items())
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_eagerly_every_line_has_the_bytes_that_it_makes(found: Any, name: str) -> None:
+    assert bytes_at(found["eager"], name) == BYTES[name]
+
+
+@pytest.mark.parametrize("name", NAMES[:-1])
+@pytest.mark.parametrize("execution", ["graph", "xla"])
+def test_in_a_graph_and_under_xla_too(found: Any, execution: str, name: str) -> None:
+    """A graph computes what is asked for twice once; XLA copies it for each result."""
+    times = TIMES.get(name, 1) if execution == "graph" else 1
+    assert bytes_at(found[execution], name) == BYTES[name] // times
+
+
+@pytest.mark.parametrize("execution", ["eager", "graph", "xla"])
+def test_the_lines_sum_to_the_peak_and_none_is_unknown(found: Any, execution: str) -> None:
+    allocations = found[execution]
+    assert sum(line["bytes"] for line in allocations["lines"]) == allocations["total_bytes"]
+    known = sum(line["bytes"] for line in allocations["lines"] if line["file"])
+    assert known >= 0.999 * allocations["total_bytes"]
+
+
+def test_a_line_has_its_callers_and_its_source_text(found: Any) -> None:
+    file, number = place("nested")
+    (line,) = (
+        each for each in found["eager"]["lines"] if (each["file"], each["line"]) == (file, number)
+    )
+    assert line["code"] == "return tf.square(x)  # nested"
+    stack = [found["eager"]["frames"][at] for at in line["parts"][0]["stack"]]
+    assert [frame[2] for frame in stack if frame[0] == "mine.py"] == [
+        *("threaded", "step", "outer", "inner"),
+    ]
+
+
+def test_keras_layer_is_the_scope_of_what_it_makes(found: Any) -> None:
+    for execution in ("eager", "graph", "xla"):
+        allocations = found[execution]
+        (line,) = (
+            each for each in allocations["lines"] if (each["file"], each["line"]) == place("layer")
+        )
+        assert [part["scope"].startswith("squaring") for part in line["parts"]] == [True]
+
+
+@pytest.mark.parametrize("execution", ["own_eager", "own_graph"])
+def test_a_custom_gradient_s_own_line_has_what_it_makes(found: Any, execution: str) -> None:
+    assert bytes_at(found[execution], "own", op="Exp") == 4 * 1_000
+
+
+@pytest.mark.parametrize("execution", ["fit_eager", "fit_graph"])
+def test_keras_fit_holds_the_momentum_and_the_model_its_kernel(found: Any, execution: str) -> None:
+    kernel = 4 * 64 * 333
+    assert bytes_at(found[execution], "model", shape=[64, 333]) == kernel
+    (line,) = (
+        each for each in found[execution]["lines"] if (each["file"], each["line"]) == place("fit")
+    )
+    assert line["split"]["held_bytes"] >= kernel
+    assert bytes_at(found[execution], "fit", shape=[64, 333]) >= kernel
+
+
+def test_what_a_forward_pass_leaves_for_an_eager_backward_pass_is_the_gradient_s(
+    found: Any,
+) -> None:
+    split = found["fit_eager"]["split"]
+    assert split["gradient_bytes"] >= 4 * 32 * 333
+
+
+def test_under_a_debugger_the_lines_are_the_same_and_the_debugger_goes_on(found: Any) -> None:
+    assert found["events"] > 100
+    for name in NAMES:
+        assert bytes_at(found["traced"], name) == BYTES[name]
+
+
+@pytest.mark.parametrize("execution", ["eager", "graph", "own_graph", "fit_graph", "xla"])
+def test_the_lives_sum_to_the_live_bytes_at_every_moment(found: Any, execution: str) -> None:
+    allocations = found[execution]
+    lives, curve = allocations["lives"], allocations["peak_curve"]
+    assert lives["rest_count"] == 0
+    for seconds, level in list(zip(curve["seconds"], curve["bytes"], strict=True))[1:]:
+        alive = sum(
+            size
+            for _, _, born, died, _, size in lives["bands"]
+            if (born is None or born <= seconds) and (died is None or died > seconds)
+        )
+        assert alive == level
