@@ -287,3 +287,15 @@ def test_a_parameter_said_once_holds_for_every_scenario_of_a_sweep(tmp_path: Pat
     plan = composition.plan(words, tmp_path / "sweep")
     assert [cell.experiment.parameters["gradient"] for cell in plan.cells] == ["tape"] * 4
     assert plan.swept == ("scenario", "batch_size")
+
+
+def test_a_whole_mapping_that_is_swept_is_swept_entry_by_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("wide.py").write_text("def step(width, deep): ...")
+    words = ["-m", "scenario=callable", "scenario.target=wide:step"]
+    both = "scenario.arguments={width:64,deep:2},{width:256,deep:2}"
+    plan = composition.plan([*words, both], tmp_path / "sweep")
+    assert plan.swept == ("scenario.arguments.width",)
+    assert [cell.said["scenario.arguments.width"] for cell in plan.cells] == ["64", "256"]

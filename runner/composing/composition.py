@@ -215,12 +215,19 @@ def changed(cell: Planned, number: int, fields: Mapping[str, Any]) -> Planned:
 
 
 def _swept(cells: Sequence[Planned]) -> tuple[str, ...]:
-    """The keys whose overrides differ between cells, in the order that Hydra took them."""
+    """The keys whose overrides differ between cells, in the order that Hydra took them; of a whole
+    mapping, its entries that differ."""
     values: dict[str, set[str]] = {}
     for cell in cells:
+        known = cell.experiment.fields
         for word in cell.overrides:
             key, _, value = word.lstrip("+").partition("=")
-            values.setdefault(key, set()).add(value)
+            whole = key.startswith("scenario.")
+            entries = [name for name in known if whole and name.startswith(f"{key}.")]
+            if not entries:
+                values.setdefault(key, set()).add(value)
+            for name in entries:
+                values.setdefault(name, set()).add(str(known[name]))
     return tuple(key for key, seen in values.items() if len(seen) > 1)
 
 

@@ -214,7 +214,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
-    books = Books(limits.most_steps)
+    books = Books()
     remedy = between.remedy(measure.between_steps)
 
     def do_between(step: int) -> None:
