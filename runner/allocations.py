@@ -241,6 +241,9 @@ class Allocations:
     @staticmethod
     def from_json(data: dict[str, Any]) -> Allocations:
         read: Allocations = _read(Allocations, data)
+        for curve in (read.curve, read.peak_curve):
+            if len(curve.seconds) != len(curve.bytes):
+                raise ValueError("a curve has not as many times as sizes")
         return read
 
     def to_json(self) -> dict[str, Any]:

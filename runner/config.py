@@ -163,6 +163,10 @@ class Experiment:
         }
 
     @property
+    def fields(self) -> dict[str, Any]:
+        return fields(self.spec)
+
+    @property
     def cell(self) -> str:
         """The same for the same measurement, wherever and whenever it is asked for."""
         canonical = json.dumps(self.spec, sort_keys=True, separators=(",", ":"))
@@ -171,6 +175,34 @@ class Experiment:
 
 def plain(instance: Any) -> dict[str, Any]:
     return dataclasses.asdict(instance)
+
+
+def fields(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything that a cell was asked to be, under the names that a user types."""
+    found = {"scenario": spec["scenario"]}
+    found |= leaves("scenario", spec["parameters"])
+    found["execution"] = spec["execution"]
+    for group, name in (("device", "kind"), ("measure", "name")):
+        found[group] = spec[group][name]
+        found |= {f"{group}.{key}": item for key, item in spec[group].items() if key != name}
+    return found | {"batch_size": spec["batch_size"], "seed": spec["seed"]}
+
+
+def leaves(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A group's fields; each entry of a mapping is one (`scenario.arguments.width`), as it is typed
+    and swept."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= leaves(f"{group}.{name}", value)
+        else:
+            found[f"{group}.{name}"] = value
+    return found
+
+
+def word(value: Any) -> str:
+    """A value as a user types it."""
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def typed(kind: type[T], values: Mapping[str, Any], where: str) -> T:

@@ -11,11 +11,15 @@ runs a command, of which nothing is left once the command, this process or PAREN
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
+import select
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import suppress
@@ -84,6 +88,39 @@ def end_descendants(pid: int, spared: Collection[int] = ()) -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
         time.sleep(0.002)
+
+
+def end_family_with_parent(folder: Path, scratch: str) -> None:
+    """Of this process: when its parent ends, so does all that is below it, and what `scratch`
+    matches in `folder` is removed."""
+    own = os.getpid()
+
+    def end(*_: object) -> None:
+        if os.getpid() == own:  # not in a copy of it
+            end_descendants(own)
+            for left in folder.glob(scratch):
+                shutil.rmtree(left, ignore_errors=True)
+            os._exit(128 + signal.SIGTERM)
+
+    adopt_orphans()
+    signal.signal(signal.SIGTERM, end)
+    atexit.register(end)
+    die_with_parent(signal.SIGTERM)
+
+
+def end_after(pid: int) -> None:
+    """Of this process: it is killed when that one ends, whichever of its threads started it. A
+    thread sleeps until then."""
+    try:
+        watched = os.pidfd_open(pid)
+    except OSError:
+        return
+
+    def wait() -> None:
+        select.select([watched], [], [])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=wait, name="lifeline", daemon=True).start()
 
 
 def main() -> None:

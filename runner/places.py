@@ -11,7 +11,9 @@ in the way: its modules are found, too, after ours.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
+from typing import TextIO
 
 _PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = (_PACKAGE / "conf").is_dir()
@@ -55,6 +58,29 @@ def relative(path: Path) -> str:
     """The shorter of a path's two spellings, for a person to read."""
     spelled = os.path.relpath(path)
     return spelled if len(spelled) < len(str(path)) else str(path)
+
+
+def text_of(path: Path) -> str:
+    """A file's text. What stands in a file's place, a pipe that nobody writes to for one, is an
+    `OSError` at once; text that is not UTF-8 and a name that no file can have as well."""
+    with open_text(path) as file:
+        return file.read()
+
+
+@contextmanager
+def open_text(path: Path) -> Iterator[TextIO]:
+    """The same, line by line."""
+    try:
+        # A pipe is opened at once so, a folder never.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(descriptor, encoding="utf-8") as file:  # noqa: PTH123
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is not a file", str(path))
+            yield file
+    except UnicodeDecodeError:
+        raise OSError(errno.EILSEQ, "it is not UTF-8 text", str(path)) from None
+    except UnicodeEncodeError as error:
+        raise OSError(errno.EINVAL, error.reason, str(path)) from None
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from runner.config import Experiment
+from runner.config import Experiment, word
 
 PLAN_FILE = "plan.json"
 """In a sweep's folder: the grid that it was started with."""
@@ -26,8 +26,15 @@ class Planned:
 
     @property
     def said(self) -> dict[str, str]:
-        """What the overrides say: `{"batch_size": "32"}`."""
-        return dict(word.lstrip("+").partition("=")[::2] for word in self.overrides)
+        """What the overrides say, also entry by entry where that is a mapping: `{"batch_size":
+        "32"}`."""
+        words = dict(said.lstrip("+").partition("=")[::2] for said in self.overrides)
+        entries = {
+            name: word(value)
+            for name, value in self.experiment.fields.items()
+            if name.count(".") > 1
+        }
+        return entries | words
 
 
 @dataclass(frozen=True)
@@ -58,3 +65,8 @@ class Assignment:
     with_lines: bool = True
     """Of a memory trial: note which line of code makes what. Without, only to show that the figures
     are the same."""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the parent sleeps while it runs, and nothing else goes on beside it."""
+        return self.kind == "timing"

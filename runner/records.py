@@ -12,11 +12,12 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from runner import places
+from runner import places, shape
 from runner.allocations import Allocations
 from runner.errors import BadInput
 
@@ -111,7 +112,30 @@ class Record:
         values["allocations"] = _allocations(data["allocations"])
         values["trials"] = tuple(Trial.from_json(trial) for trial in data["trials"])
         values["intervals"] = {name: (low, high) for name, (low, high) in data["intervals"].items()}
-        return Record(**values)
+        record = Record(**values)
+        shape.check(Record, record, "")
+        for name, kind in _SPEC.items():
+            shape.check(kind, record.spec[name], f"spec.{name}")
+        for name, group in (("kind", "device"), ("name", "measure")):
+            shape.check(str, record.spec[group][name], f"spec.{group}.{name}")
+        datetime.fromisoformat(record.started_at)
+        if record.sweep is not None:
+            for name, kind in _SWEEP.items():
+                shape.check(kind, record.sweep[name], f"sweep.{name}")
+        return record
+
+
+_SPEC = {
+    "scenario": str,
+    "parameters": dict,
+    "execution": str,
+    "device": dict,
+    "batch_size": int,
+    "seed": int,
+    "measure": dict,
+}
+_SWEEP = {"id": str, "cell": int, "swept": dict}
+"""What every view takes for granted of these two, which are otherwise as they were composed."""
 
 
 def to_json(value: Record | Trial) -> dict[str, Any]:
@@ -138,9 +162,10 @@ def write(record: Record, folder: Path) -> Path:
 
 def read(path: Path) -> Record:
     """The record in a run's folder, or in the file itself."""
-    file = path / RECORD_FILE if path.is_dir() else path
+    file = path
     try:
-        data = json.loads(file.read_text())
+        file = path / RECORD_FILE if path.is_dir() else path
+        data = shape.from_text(places.text_of(file))
         if data["schema"] != SCHEMA:
             raise BadInput(
                 f"{file}: written by another version (schema {data['schema']}, not {SCHEMA}).",
@@ -151,24 +176,34 @@ def read(path: Path) -> Record:
         raise BadInput(
             f"{file}: can't be read ({error.strerror}).", "Name a run's folder."
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except shape.UNREADABLE as error:
         raise BadInput(
-            f"{file}: is no record ({error}).", "Name a run's or a sweep's folder."
+            f"{file}: is not a valid record ({_said(error)}).",
+            "Name a run's or a sweep's folder; one that was changed since can only be made anew.",
         ) from None
+
+
+def _said(error: Exception) -> str:
+    """A missing name, and what is nested without end, say nothing by themselves."""
+    if isinstance(error, KeyError):
+        return f"it has no {error}"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def read_brief(folder: Path) -> Record:
     """The record without trials and allocations, which are nearly all of its text and stand in one
     piece in the middle: ten times faster, and a sweep's worth of them fits into memory."""
     try:
-        text = (folder / RECORD_FILE).read_text()
-    except (OSError, UnicodeDecodeError):
+        text = places.text_of(folder / RECORD_FILE)
+    except OSError:
         return read(folder)  # which says what is wrong
     # As `write` indents it, and no JSON string holds a line's end: these are the record's own keys.
     begin, end = text.find('\n "trials": ['), text.rfind('\n "environment": {')
     if 0 < begin < end:
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            data = json.loads(text[:begin] + text[end:])
+        with suppress(*shape.UNREADABLE):
+            data = shape.from_text(text[:begin] + text[end:])
             if data["schema"] == SCHEMA:
                 return Record.from_json({**data, "trials": (), "allocations": None})
     return replace(read(folder), trials=(), allocations=None)
@@ -177,8 +212,15 @@ def read_brief(folder: Path) -> Record:
 def find(path: Path) -> list[Path]:
     """The folders with a record at or below `path`: one for a run, one a cell for a sweep. Copies
     that the embedded tracking store keeps as artifacts are none."""
-    if path.is_file():
-        return [path.parent]
+    try:
+        if path.is_file():
+            return [path.parent]
+        path.stat()
+    except (OSError, ValueError) as error:  # a name too long, a folder that is somebody else's
+        why = getattr(error, "strerror", None) or str(error)
+        raise BadInput(
+            f"{path}: can't be read ({why}).", "Name a run's or a sweep's folder."
+        ) from None
     found = (file.parent for file in path.rglob(RECORD_FILE))
     folders = sorted((each for each in found if each.name != "artifacts"), key=_natural)
     if not folders:
@@ -206,14 +248,19 @@ def append_trial(trial: Trial, folder: Path) -> None:
 
 
 def read_trials(folder: Path) -> Iterator[Trial]:
-    """The trials that were finished; a line that a kill cut short is none."""
+    """The trials that were finished; a line that a kill cut short, or that holds something else,
+    is none: that trial is run again."""
     path = folder / TRIALS_FILE
-    if not path.exists():
-        return
-    with path.open() as file:
-        for line in file:
-            try:
-                data = json.loads(line)
-            except json.JSONDecodeError:
-                continue
-            yield Trial.from_json(data)
+    try:
+        if not path.exists():
+            return
+        with places.open_text(path) as file:
+            for line in file:
+                with suppress(*shape.UNREADABLE):
+                    trial = Trial.from_json(shape.from_text(line))
+                    shape.check(Trial, trial, "trial")
+                    yield trial
+    except OSError as error:
+        raise BadInput(
+            f"{path}: can't be read ({error.strerror}).", "Move it away, or start anew."
+        ) from None

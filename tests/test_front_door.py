@@ -61,6 +61,24 @@ BAD_INPUT = {
         "MLFLOW_TRACKING_PASSWORD",
     ),
     "every address of the machine": (["ui", "--host", ""], "names no address"),
+    "a number for a group": (["scenario=while_loop", "device=0"], "no device of that name"),
+    "a truth for a group": (["scenario=true"], "no scenario of that name"),
+    "a mapping for a group": (["scenario=while_loop", "measure={}"], "no measure of that name"),
+    "a list for a group": (["scenario=while_loop", "execution=[]"], "no execution of that name"),
+    "a file of another group": (["experiment=../measure/quick"], "no experiment of that name"),
+    "a grid without end": (["-m", "scenario=tape", "seed=range(1,3,0)"], "goes on without end"),
+    "a grid too large": (["-m", "scenario=tape", "seed=range(1,1e9)"], "999,999,999 cells"),
+    "a grid too large in all": (
+        ["-m", "scenario=tape", "seed=range(0,1000)", "batch_size=range(1,1001)"],
+        "1,000,000 cells",
+    ),
+    "no launcher": (["-m", "scenario=tape", "hydra/launcher=null"], "no hydra/launcher of that"),
+    "no sweeper": (["-m", "scenario=tape", "hydra.sweeper=null"], "can't be null"),
+    "an unset variable": (["-m", "scenario=tape", "resume="], "resume: names nothing"),
+    "Hydra's completion": (["--shell-completion", "install=bash"], "`list` shows every choice"),
+    "a flag that goes with another": (["--resolve", "scenario=tape"], "It goes with --cfg job"),
+    "a place of Hydra's": (["scenario=tape", "hydra.output_subdir=x"], "is the runner's to say"),
+    "logs of Hydra's": (["scenario=tape", "hydra/job_logging=default"], "is the runner's to say"),
     "a claim's setting twice": (["claims", "seed=1", "seed=2"], "seed: said twice"),
     "added field": (["scenario=while_loop", "+scenario.foo=1"], "scenario.foo"),
     "added group": (["scenario=while_loop", "+foo=1"], "foo"),
@@ -269,3 +287,15 @@ def test_a_parameter_said_once_holds_for_every_scenario_of_a_sweep(tmp_path: Pat
     plan = composition.plan(words, tmp_path / "sweep")
     assert [cell.experiment.parameters["gradient"] for cell in plan.cells] == ["tape"] * 4
     assert plan.swept == ("scenario", "batch_size")
+
+
+def test_a_whole_mapping_that_is_swept_is_swept_entry_by_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("wide.py").write_text("def step(width, deep): ...")
+    words = ["-m", "scenario=callable", "scenario.target=wide:step"]
+    both = "scenario.arguments={width:64,deep:2},{width:256,deep:2}"
+    plan = composition.plan([*words, both], tmp_path / "sweep")
+    assert plan.swept == ("scenario.arguments.width",)
+    assert [cell.said["scenario.arguments.width"] for cell in plan.cells] == ["64", "256"]

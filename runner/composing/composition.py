@@ -44,14 +44,16 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
     def note(config: DictConfig) -> None:
         try:
             cells.append(_planned(config))
-        except RunnerError as problem:
+        except RunnerError as problem:  # the first one is answered: no other cell is composed
             problems.append(problem)
+            raise
 
     try:
-        with translated(), _as_command_line(arguments), _noting_launcher() as launchers:
-            _hydra(note)
-        if problems:
-            raise problems[0]
+        try:
+            with translated(), _as_command_line(arguments), _noting_launcher() as launchers:
+                _hydra(note)
+        except RunnerError as problem:
+            raise (problems or [problem])[0] from None
         is_sweep = bool(launchers)
         if is_sweep and not cells:
             raise BadInput("the sweep has no cells.", "Give each swept field at least one value.")
@@ -213,12 +215,19 @@ def changed(cell: Planned, number: int, fields: Mapping[str, Any]) -> Planned:
 
 
 def _swept(cells: Sequence[Planned]) -> tuple[str, ...]:
-    """The keys whose overrides differ between cells, in the order that Hydra took them."""
+    """The keys whose overrides differ between cells, in the order that Hydra took them; of a whole
+    mapping, its entries that differ."""
     values: dict[str, set[str]] = {}
     for cell in cells:
+        known = cell.experiment.fields
         for word in cell.overrides:
             key, _, value = word.lstrip("+").partition("=")
-            values.setdefault(key, set()).add(value)
+            whole = key.startswith("scenario.")
+            entries = [name for name in known if whole and name.startswith(f"{key}.")]
+            if not entries:
+                values.setdefault(key, set()).add(value)
+            for name in entries:
+                values.setdefault(name, set()).add(str(known[name]))
     return tuple(key for key, seen in values.items() if len(seen) > 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -32,7 +33,7 @@ def reproduce(record: Record) -> str:
         for name, value in spec["device"].items()
         if name != "kind" and value not in (None, 0)
     ]
-    usual = yaml.safe_load((places.conf() / f"measure/{spec['measure']['name']}.yaml").read_text())
+    usual = _usual_measure(spec["measure"]["name"])
     words += [
         f"measure.{name}={_word(value)}"
         for name, value in spec["measure"].items()
@@ -52,3 +53,9 @@ def _word(value: Any) -> str:
     if re.fullmatch(r"[A-Za-z_][\w./:-]*", value) and value.lower() not in _OTHER_THAN_TEXT:
         return value
     return "'" + re.sub(r"(\\*)'", r"\1\1\\'", value) + "'"
+
+
+def _usual_measure(name: str) -> dict[str, Any]:
+    """The fields that need not be said; all must where that measure has been renamed since."""
+    file = places.conf() / "measure" / f"{Path(name).name}.yaml"
+    return (yaml.safe_load(file.read_text()) or {}) if file.is_file() else {}

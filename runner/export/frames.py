@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner import places, records
 from runner.errors import BadInput
+from runner.foreign import printable
 from runner.judging import selection
 from runner.metrics import METRICS
 from runner.records import Record
@@ -113,5 +114,5 @@ def _typed(values: list[Any]) -> pandas.api.extensions.ExtensionArray:
     if kinds <= {int, float}:
         missing = float("nan")
         return pandas.array([missing if v is None else v for v in values], dtype="float64")
-    words = [None if value is None else selection.word(value) for value in values]
+    words = [None if value is None else printable(selection.word(value)) for value in values]
     return pandas.array(words, dtype="string")

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from runner.composing import composition
-from runner.config import Experiment
 from runner.errors import BadInput
 from runner.fit import search as fitting
 from runner.fit.search import Found, Model, Probe, Search
@@ -196,7 +195,7 @@ def search(
         limit.problem = f"unsupported: {experiment.unsupported_reason}"
         return
     prober = _RealProber(limit, server, folder, on_trial)
-    start = fields(experiment)[limit.vary]
+    start = selection.fields(experiment.spec)[limit.vary]
     try:
         limit.found = Search(prober, limit.strategy.cap_bytes, most).run(start)
     except (NotMemory, BadInput) as problem:
@@ -219,17 +218,6 @@ def _largest_so_far(limit: Limit) -> str:
     whole = any(probe.whole for probe in completed if probe.value == largest.value)
     how = "" if whole else ", in its memory trial"
     return f"the largest that had completed is {limit.vary}={largest.value}{how}"
-
-
-def fields(experiment: Experiment) -> dict[str, Any]:
-    """Everything that can be set, with the keys of mappings below their name."""
-    found: dict[str, Any] = {}
-    for name, value in selection.fields(experiment.spec).items():
-        if isinstance(value, dict):
-            found |= {f"{name}.{key}": item for key, item in value.items()}
-        else:
-            found[name] = value
-    return found
 
 
 def _keep(prober: _RealProber, limit: Limit, machine: Mapping[str, Any]) -> Record:

@@ -12,7 +12,6 @@ import json
 import multiprocessing
 import os
 import select
-import shutil
 import signal
 import tempfile
 import time
@@ -21,9 +20,10 @@ from dataclasses import replace
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from threading import Thread
+from threading import Event, Lock, Thread
 from typing import Any
 
+from runner import lifeline
 from runner.allocations import Allocations
 from runner.errors import ServerError
 from runner.isolation import mallocs
@@ -36,6 +36,9 @@ _MOST_OUTPUT = 1_000_000
 """Bytes of one child's output that the log keeps; a flood is counted, not kept."""
 
 _SERVER_LOST = "ended together with the server"
+
+_TELLS_SECONDS = 5.0
+"""The longest that a server takes to tell how a child that was killed has ended."""
 
 _UNTOLD = 255
 """What `Process.exitcode` reads when the server was gone before it could tell; or a child's own."""
@@ -55,6 +58,8 @@ class Server:
         been started with those variables as well, which from now on is the one in use."""
         environment = environment or {}
         _take_turns(frozenset(environment.items()))
+        if (pid := _server_pid()) is not None and lifeline.state(pid) == "T":
+            _kill(pid)  # stopped, it would take requests and never answer one
         self._context.set_forkserver_preload(["runner.trial.warm"])
         with _said({**environment, warm.LOG_VARIABLE: str(self.log.resolve())}):
             forkserver.ensure_running()
@@ -65,9 +70,8 @@ class Server:
             _take_turns(variables)
             pid = _server_pid()
             if pid is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-                _ends(pid)
+                lifeline.end_descendants(pid)
+                _kill(pid)
 
     def run(
         self,
@@ -76,13 +80,19 @@ class Server:
         on_phase: Callable[[str], None] = lambda _: None,
         log: Path | None = None,
     ) -> Trial:
-        """One trial in a child of its own. If the server is lost under it, it is tried again; and
-        begun again, with its note, if the scenario asks to `StartAnew`."""
+        """One trial in a child of its own. If the server is lost, before it or under it, a new one
+        is started and it is tried again, once; and begun again, with its note, if the scenario
+        asks to `StartAnew`."""
         device = assignment.experiment.device
         timed = assignment.kind == "timing"  # the other meters know glibc's malloc alone
-        for _ in range(2):
+        for last in (False, True):
             self.start(mallocs.environment(device) if timed else None)
-            trial = self._run_once(assignment, timeout_seconds, on_phase, log or self.log)
+            try:
+                trial = self._run_once(assignment, timeout_seconds, on_phase, log or self.log)
+            except ServerError:
+                if last:
+                    raise
+                continue
             if trial.outcome.reason != _SERVER_LOST:
                 break
         return trial
@@ -98,31 +108,34 @@ class Server:
         assignment = replace(assignment, note=self._notes.get(cell))
         ours, theirs = self._context.Pipe(duplex=False)
         output, their_output = self._context.Pipe(duplex=False)
-        scratch = tempfile.mkdtemp(prefix="runner-trial-")
-        process = self._context.Process(
-            target=main, args=(assignment, theirs, their_output, scratch)
-        )
-        try:
-            process.start()
-        except (EOFError, OSError) as error:
-            raise ServerError(
-                f"the server that loads TensorFlow ended ({error or 'end of file'}).",
-                f"Its last words are in {self.log}.",
-            ) from error
-        finally:
-            theirs.close()
-            their_output.close()
-        reader = Thread(target=_keep_output, args=(output, log), daemon=True)
-        reader.start()
-        server_pid = _server_pid()
-        result = None
-        try:
-            phase, result = _follow(ours, process, timeout_seconds, on_phase)
-        finally:
-            _end(process, sent=isinstance(result, dict))
-            reader.join(timeout=2)  # longer only where a process that the child left holds the pipe
-            ours.close()
-            shutil.rmtree(scratch, ignore_errors=True)
+        with tempfile.TemporaryDirectory(
+            prefix=f"{warm.SCRATCH}{os.getpid()}-", ignore_cleanup_errors=True
+        ) as scratch:
+            process = self._context.Process(
+                target=main, args=(assignment, theirs, their_output, scratch)
+            )
+            try:
+                _start(process)
+            except (EOFError, OSError) as error:
+                ours.close()
+                output.close()
+                raise ServerError(
+                    f"the server that loads TensorFlow ended ({error or 'end of file'}).",
+                    f"Its last words are in {self.log}.",
+                ) from error
+            finally:
+                theirs.close()
+                their_output.close()
+            reader = Thread(target=_keep_output, args=(output, log), daemon=True)
+            reader.start()
+            server_pid = _server_pid()
+            result = None
+            try:
+                phase, result = _follow(ours, process, timeout_seconds, on_phase)
+            finally:
+                _end(process, server_pid, sent=isinstance(result, dict))
+                reader.join(timeout=2)  # longer only where somebody else holds the pipe
+                ours.close()
         if isinstance(result, dict) and "note" in result:
             self._notes[cell] = result["note"]
             return self._run_once(assignment, timeout_seconds, on_phase, log)
@@ -163,8 +176,40 @@ def _follow(
         on_phase(phase)
 
 
-def _end(process: ForkServerProcess, sent: bool) -> None:
-    """End the child and all that it started, whatever state it is in.
+_START_SECONDS = 300.0
+"""The longest that a server may take to load TensorFlow and start a child: a minute on a machine
+that is very busy."""
+
+_starting = Lock()
+_living: set[int] = set()
+"""The children that are at work, which are not what another one of them left behind."""
+
+
+def _start(process: ForkServerProcess) -> None:
+    """A server that never answers, as it was stopped, is killed; that raises here."""
+    started = Event()
+    Thread(target=_watch, args=(_server_pid(), started), daemon=True).start()
+    try:
+        with _starting:
+            process.start()
+            assert process.pid is not None
+            _living.add(process.pid)
+    finally:
+        started.set()
+
+
+def _watch(server_pid: int | None, started: Event) -> None:
+    """Looks once a second, before the trial; nothing is measured yet."""
+    deadline = time.monotonic() + _START_SECONDS
+    while not started.wait(1.0):
+        stopped = server_pid is not None and lifeline.state(server_pid) == "T"
+        if stopped or time.monotonic() > deadline:
+            _kill(server_pid)
+            return
+
+
+def _end(process: ForkServerProcess, server_pid: int | None, sent: bool) -> None:
+    """End the child and all that it started, whatever state it is in and whatever its group.
 
     A child that sent its result is about to exit; it gets a moment, so that its output is whole.
     """
@@ -174,7 +219,15 @@ def _end(process: ForkServerProcess, sent: bool) -> None:
     for end in (os.killpg,) if ended else (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             end(process.pid, signal.SIGKILL)
-    process.join()
+    process.join(_TELLS_SECONDS)
+    if process.exitcode is None:  # the server, which alone knows how it ended, was stopped
+        _kill(server_pid)
+        process.join()
+    _living.discard(process.pid)
+    # What it left is the server's to adopt, as nobody else there is.
+    if server_pid is not None:
+        with _starting:
+            lifeline.end_descendants(server_pid, spared=_living)
 
 
 def _read(
@@ -253,6 +306,13 @@ def _ends(pid: int | None) -> bool:
         return bool(select.select([process], [], [], 0.5)[0])
     finally:
         os.close(process)
+
+
+def _kill(pid: int | None) -> None:
+    if pid is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        _ends(pid)
 
 
 _Variables = frozenset[tuple[str, str]]

@@ -22,6 +22,9 @@ LEAST_BYTES = 64
 """A step: below it nobody is accused. A leak of that rate takes half a year to fill 1 GB at a step
 a second."""
 
+_LITTLE = 0.1
+"""Of what resident memory grows by: where no more was found than that, it isn't what grows."""
+
 _KINDS = {
     "tensor": "tensors",
     "python": "Python objects",
@@ -288,7 +291,7 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
             return "unclear"
         return "grows" if holding else "flat"
     if leak.explained_bytes_per_step is not None:
-        if holding:
+        if holding and leak.explained_bytes_per_step > _LITTLE * host:
             return "grows"
         if host <= 0:
             return "fills" if stopped else "flat"

@@ -6,11 +6,12 @@ in whatever else was varied; between two sweeps or runs they are the same cell.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from runner.config import fields as fields
+from runner.config import leaves as leaves
+from runner.config import word as word
 from runner.errors import BadInput, nearest
 from runner.records import Record
 
@@ -38,29 +39,32 @@ class Selection:
     notes: tuple[str, ...] = ()
 
 
-def fields(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that a cell was asked to be, under the names that a user types."""
-    found = {"scenario": spec["scenario"]}
-    found |= {f"scenario.{name}": value for name, value in spec["parameters"].items()}
-    found["execution"] = spec["execution"]
-    for group, name in (("device", "kind"), ("measure", "name")):
-        found[group] = spec[group][name]
-        found |= {f"{group}.{key}": item for key, item in spec[group].items() if key != name}
-    return found | {"batch_size": spec["batch_size"], "seed": spec["seed"]}
-
-
-def word(value: Any) -> str:
-    """A value as a user types it."""
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
-
-
 def words(record: Record) -> Words:
     return {name: word(value) for name, value in fields(record.spec).items()}
 
 
+UNSAID = "default"
+"""Where a cell leaves out what another gives to the same code: an argument's own default."""
+
+
+def side_by_side(cells: Sequence[Record]) -> list[Words]:
+    """Each cell's words; cells of the same code have the same arguments, also those that only one
+    was given."""
+    points = [words(cell) for cell in cells]
+    known: dict[tuple[str, ...], dict[str, str]] = {}
+    for point in points:
+        arguments = (name for name in point if name.count(".") > 1)
+        known.setdefault(_code(point), {}).update(dict.fromkeys(arguments, UNSAID))
+    return [point | {n: UNSAID for n in known[_code(point)] if n not in point} for point in points]
+
+
+def _code(point: Words) -> tuple[str, ...]:
+    return point["scenario"], point.get("scenario.target", "")
+
+
 def differing(first: Record, second: Record) -> list[str]:
     """The fields in which two cells differ; one that only one of them has is none."""
-    a, b = words(first), words(second)
+    a, b = side_by_side([first, second])
     return [name for name in a if name in b and a[name] != b[name]]
 
 
@@ -84,7 +88,7 @@ def by_field(
             f"there is nothing to compare: {same} ({_brief(grid.points[0])}).",
             "Name a sweep that varies something, or the folder of a second run.",
         )
-    by = grid.default() if by is None else by
+    by = grid.default() if by is None else grid.named(by)
     if by not in grid.varied:
         raise grid.not_varied(by)
     values = grid.values(by)
@@ -111,7 +115,7 @@ class _Grid:
 
     def __init__(self, cells: Sequence[Record]) -> None:
         self.cells = cells
-        self.points = [words(cell) for cell in cells]
+        self.points = side_by_side(cells)
         seen: dict[str, set[str]] = {}
         for point in self.points:
             for name, value in point.items():
@@ -122,8 +126,13 @@ class _Grid:
         return list(dict.fromkeys(point[name] for point in self.points if name in point))
 
     def place(self, cell: Record) -> str:
-        own = words(cell)
+        own = self.points[self.cells.index(cell)]
         return " ".join(f"{name}={own[name]}" for name in self.varied if name in own)
+
+    def named(self, by: str) -> str:
+        """The field that is meant: its last part will do where only one that varies ends so."""
+        meant = [name for name in self.varied if name.endswith(f".{by}")]
+        return meant[0] if by not in self.varied and len(meant) == 1 else by
 
     def default(self) -> str:
         """The first swept field between whose values there are pairs.
@@ -192,7 +201,7 @@ def _agree(one: Words, other: Words, held: Sequence[str]) -> bool:
 def _pair(
     baseline: Record, candidate: Record, by: str, apart: Sequence[str], held: Sequence[str]
 ) -> Pair:
-    a, b = words(baseline), words(candidate)
+    a, b = side_by_side([baseline, candidate])
     apart = [name for name in apart if name in a and name in b and a[name] != b[name]]
     place = {name: (a | b)[name] for name in held if name in a | b}
     return Pair(baseline, candidate, _called(a, by, apart), _called(b, by, apart), place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from runner import places, shape
 from runner.judging import selection
 from runner.metrics import readable_bytes
 from runner.plan import PLAN_FILE
@@ -24,8 +24,9 @@ def command(grid: Grid, folder: Path) -> str | None:
     """The words that a sweep was started with, as far as its plan tells them. None where it has no
     plan, or is no full grid."""
     try:
-        overrides = json.loads((folder / PLAN_FILE).read_text())["overrides"]
-    except (OSError, ValueError, KeyError, TypeError):
+        overrides = shape.from_text(places.text_of(folder / PLAN_FILE))["overrides"]
+        shape.check(list[list[str]], overrides, "overrides")
+    except (OSError, *shape.UNREADABLE):
         return None
     values: dict[str, dict[str, None]] = {}
     for words in overrides:

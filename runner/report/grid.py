@@ -40,10 +40,8 @@ class Grid:
         newest = {each.cell: each for each in sorted(records, key=lambda each: each.started_at)}
         self.records = [newest[cell] for cell in dict.fromkeys(each.cell for each in records)]
         self._fields = {each.cell: selection.fields(each.spec) for each in self.records}
-        self._words = {
-            cell: {name: selection.word(value) for name, value in fields.items()}
-            for cell, fields in self._fields.items()
-        }
+        words = selection.side_by_side(self.records)
+        self._words = {each.cell: own for each, own in zip(self.records, words, strict=True)}
         swept = [str(name) for each in self.records for name in (each.sweep or {}).get("swept", ())]
         known = dict.fromkeys(name for words in self._words.values() for name in words)
         self.values = {name: self._values_of(name) for name in dict.fromkeys([*swept, *known])}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from runner import places
+from runner import places, shape
 from runner.errors import BadInput
 from runner.records import LOG_FILE, RECORD_FILE
 
@@ -83,5 +83,20 @@ def earlier(said: str, kind: Kind, file: str, what: str) -> Path:
         return known[-1].parent
     folder = Path(said).resolve()
     if not (folder / file).is_file():
-        raise BadInput(f"resume={said}: is no {what}'s folder.", "Name one, or say latest.")
+        raise BadInput(f"resume={said}: is not the folder of a {what}.", "Name one, or say latest.")
     return folder
+
+
+def kept(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier command noted in its folder, of which these names and types are needed."""
+    try:
+        found: dict[str, Any] = shape.from_text(places.text_of(file))
+        for name, kind in wanted.items():
+            shape.check(kind, found[name], name)
+    except (OSError, *shape.UNREADABLE) as error:
+        why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        raise BadInput(
+            f"{places.relative(file)}: can't be read ({why[:200]}).",
+            "What was measured is there all the same; to go on, start anew.",
+        ) from None
+    return found

@@ -8,15 +8,16 @@ take turns then, and may disturb each other: the record says so (`in_rounds`).
 
 from __future__ import annotations
 
-import json
+import functools
 import multiprocessing
 import os
 import signal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from runner import lifeline
 from runner.composing import composition
 from runner.errors import Interrupted
 from runner.isolation.server import Server
@@ -24,6 +25,9 @@ from runner.plan import PLAN_FILE, Plan, Planned
 from runner.records import Status
 from runner.running import engine, environment, folders, lifecycle
 from runner.running.engine import Publisher, Result
+
+_LAUNCHER = "RUNNER_LAUNCHER"
+"""The variable that tells a job which process asked for it."""
 
 
 def run_all(
@@ -35,6 +39,7 @@ def run_all(
 ) -> Result:
     """Hand every cell to the launcher, wait until all have ended, and see what they left."""
     status, reason, interrupted = Status.KILLED, "its job ended without a record", None
+    os.environ[_LAUNCHER] = str(os.getpid())
     try:
         composition.launch(words, folder, run_cell)
     except Interrupted as stop:
@@ -60,31 +65,29 @@ def run_cell(planned: Planned, folder: Path, launcher: str) -> None:
     """In a job: what is missing of one cell. One that was sent twice waits for the first."""
     # loky, which is joblib's, names itself the way to start processes; the server's can't know it.
     multiprocessing.set_start_method("forkserver", force=True)
-    swept = json.loads((folder / PLAN_FILE).read_text())["swept"]
+    _end_with_the_launcher()
+    swept = folders.kept(folder / PLAN_FILE, {"swept": list[str]})["swept"]
     cell = folder / str(planned.number)
     with folders.held(cell, wait=True):
-        log = folders.log_file(cell)
         run = engine.open_cell(planned, folder, swept, launcher)
-        server = Server(log)  # stays warm for a second cell in the same process, and ends with it
-        while (assignment := run.next) is not None:
-            timeout = run.experiment.measure.timeout_seconds
-            lifecycle.add_trial(run, server.run(assignment, timeout))
-        if not run.closed:
-            engine.close(run, environment.describe())
+        server = Server(folders.log_file(cell))  # warm for a second cell, ends with the process
+        seed = run.experiment.seed
+        machine = environment.describe()
+        engine.run_all([run], cell, server, machine, engine.nobody, engine.nobody, seed)
 
 
 def _end_children() -> None:
     """Jobs that run as processes of ours end with us; those of a cluster are its own to end."""
-    for pid in reversed(list(_descendants(os.getpid()))):
+    for pid in reversed(list(lifeline.descendants(os.getpid()))):
         with suppress(ProcessLookupError, FileNotFoundError):
             # Python's trackers of shared resources tidy up, and then end by themselves.
             if b"resource_tracker" not in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
 
 
-def _descendants(pid: int) -> Iterator[int]:
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        with suppress(OSError):
-            for child in map(int, children.read_text().split()):
-                yield child
-                yield from _descendants(child)
+@functools.cache
+def _end_with_the_launcher() -> None:
+    """Of a job that is a process of the launcher's on this machine: joblib's would go on for half a
+    minute after their parent was killed."""
+    if os.environ.get(_LAUNCHER) == str(os.getppid()):
+        lifeline.end_after(os.getppid())

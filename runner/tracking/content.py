@@ -18,6 +18,7 @@ from typing import Any
 from runner.allocations import Allocations
 from runner.export.command import reproduce
 from runner.foreign import fenced, in_markdown, printable, span
+from runner.judging import selection
 from runner.metrics import METRICS, Metric, readable, readable_bytes
 from runner.records import Record, Status, Trial
 
@@ -169,8 +170,8 @@ _MLFLOW_STATUS = {Status.COMPLETED: "FINISHED", Status.INTERRUPTED: "KILLED"}
 
 def _parameters(spec: dict[str, Any]) -> dict[str, str]:
     values = {name: spec[name] for name in ("scenario", "execution", "batch_size", "seed")}
-    for name, value in spec["parameters"].items():
-        values[parameter_name(f"scenario.{name}")] = value
+    for field, value in selection.leaves("scenario", spec["parameters"]).items():
+        values[parameter_name(field)] = value
     for group in ("device", "measure"):
         values.update({f"{group}.{name}": value for name, value in spec[group].items()})
     return {name: printable(_text(value))[:LONGEST_PARAMETER] for name, value in values.items()}

@@ -34,7 +34,9 @@ def read(error: BaseException) -> dict[str, Any]:
     if len(reason) > 1500:
         reason = f"{reason[:1500]}..."
     where = None if isinstance(error, RunnerError) else _their_line(error)
-    return {"status": status, "reason": f"{reason}{f' ({where})' if where else ''}"}
+    whole = f"{reason}{f' ({where})' if where else ''}"
+    # Half a character is no text: no file can hold it.
+    return {"status": status, "reason": whole.encode(errors="backslashreplace").decode()}
 
 
 def _status(error: BaseException) -> Status:

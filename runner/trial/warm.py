@@ -10,11 +10,17 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import tempfile
 import traceback
+import warnings
+from pathlib import Path
 
 from runner import lifeline
 
 LOG_VARIABLE = "RUNNER_SERVER_LOG"
+
+SCRATCH = "runner-trial-"
+"""What the names of the trials' temporary folders begin with; the parent's number follows."""
 
 problem: str | None = None
 """Why TensorFlow could not be loaded; the first child reports it."""
@@ -43,7 +49,8 @@ def _redirect(path: str) -> None:
 
 
 if path := os.environ.get(LOG_VARIABLE):
-    lifeline.die_with_parent()
+    lifeline.end_family_with_parent(Path(tempfile.gettempdir()), f"{SCRATCH}{os.getppid()}-*")
+    warnings.filterwarnings("ignore", message="forkserver: waitpid")  # an orphan that was adopted
     _redirect(path)
     try:
         _load()

@@ -18,6 +18,7 @@ import tempfile
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,6 +93,9 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
     """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result."""
     os.setsid()  # the terminal's Ctrl-C is the parent's affair; and the whole group can be ended
     lifeline.die_with_parent()
+    lifeline.adopt_orphans()  # so that what outlives it is known to be its own
+    _let_go_of_the_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     for descriptor in (1, 2):
         os.dup2(output.fileno(), descriptor)
@@ -102,14 +106,29 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
         result = _trial(assignment, pipe, facts)
     except BaseException as error:
         result = _told(error, assignment.experiment, facts)
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(Exception):  # the user's code may have put anything in its place
+            stream.flush()  # type: ignore[union-attr]
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
         _say(pipe, result=result)
     except BaseException:
         traceback.print_exc()
         os._exit(CANNOT_SEND)
     os._exit(0)
+
+
+def _let_go_of_the_parent() -> None:
+    """Close what a child inherits of multiprocessing's: the parent's tracker of shared resources,
+    which has the user's terminal or pipe open, would live as long as whoever holds these."""
+    for owner, name in (
+        (forkserver._forkserver, "_forkserver_alive_fd"),
+        (resource_tracker._resource_tracker, "_fd"),
+    ):
+        descriptor = getattr(owner, name, None)
+        if isinstance(descriptor, int):
+            setattr(owner, name, None)
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
 
 
 def _say(pipe: Connection, **message: Any) -> None:
@@ -195,7 +214,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
-    books = Books(limits.most_steps)
+    books = Books()
     remedy = between.remedy(measure.between_steps)
 
     def do_between(step: int) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from runner import places
 from runner.errors import BadInput, Interrupted, nearest
+from runner.judging import selection
 from runner.terminal.console import in_place
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _strategies(asked: _Asked, folder: Path) -> list[Strategy]:
         )
     strategies = []
     for cell in plan.cells:
-        words = dict(word.lstrip("+").partition("=")[::2] for word in cell.overrides)
+        words = cell.said
         swept = {key: _spelled(words[key]) for key in plan.swept if key in words}
         name = " ".join(f"{key}={value}" for key, value in swept.items())
         name = name or f"scenario={cell.experiment.scenario_name}"
@@ -151,15 +152,13 @@ def _spelled(value: str) -> str:
 
 
 def _check(asked: _Asked, cell: Planned) -> None:
-    from runner.fit.probes import fields
-
     experiment = cell.experiment
     if experiment.device.memory_limit_mb is None and experiment.measure.host_limit_mb is None:
         raise BadInput(
             "no cap is set, so nothing ever runs out.",
             "Say device.memory_limit_mb=512, or measure.host_limit_mb=2000.",
         )
-    known = fields(experiment)
+    known = selection.fields(experiment.spec)
     whole = [name for name, value in known.items() if _is_whole(value) and name not in _CAPS]
     if asked.vary in _CAPS:
         raise BadInput(f"vary={asked.vary}: that is the cap.", nearest("", whole))

@@ -50,6 +50,8 @@ def main(arguments: Sequence[str]) -> int:
             result |= {"page": publish(folder).page, "problem": None}
         except RunnerError as error:
             result["problem"] = error.problem
+        except Exception as error:  # one bad record is no reason to leave out those that follow
+            result["problem"] = f"{type(error).__name__}: {error}".splitlines()[0][:300]
         results.append(result)
         if not options.json:
             outcome = result["page"] or f"not stored: {result['problem']}"

@@ -117,10 +117,15 @@ def test_a_parameter_only_some_scenarios_have_is_missing_elsewhere(tmp_path: Pat
     assert bool(frame.keep_previous[1]) is True
 
 
+def test_each_argument_of_the_user_s_is_a_column(tmp_path: Path) -> None:
+    cells = (completed(arguments={"width": width}, batch_size=width) for width in (64, 256))
+    assert list(frame_of(tmp_path, *cells)["arguments.width"]) == [64, 256]
+
+
 def test_a_column_of_several_types_is_text_as_one_types_it(tmp_path: Path) -> None:
-    values: list[Any] = [32, "auto", True, {"a": [1, 2]}, None]
+    values: list[Any] = [32, "auto", True, [1, 2], None]
     frame = frame_of(tmp_path, *(completed(thing=value) for value in values))
-    assert frame.thing.tolist()[:4] == ["32", "auto", "true", '{"a": [1, 2]}']
+    assert frame.thing.tolist()[:4] == ["32", "auto", "true", "[1, 2]"]
     assert pandas.isna(frame.thing[4])
     frames.write(tmp_path / "cells")
 

@@ -47,6 +47,42 @@ def _leave_a_process_behind() -> None:
     Path(os.environ.get("FAULT_PID_FILE", "/dev/null")).write_text(str(child.pid))
 
 
+def _leave_a_daemon_behind() -> None:
+    """As a daemon does it: in a session of its own, its parent gone, every descriptor kept."""
+    middle = os.fork()
+    if middle:
+        os.waitpid(middle, 0)
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    Path(os.environ["FAULT_PID_FILE"]).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def _leave_a_daemon_and(end: Any) -> Any:
+    def both() -> None:
+        _leave_a_daemon_behind()
+        while not Path(os.environ["FAULT_PID_FILE"]).read_text():
+            time.sleep(0.01)
+        end()
+
+    return both
+
+
+def _recurse() -> None:
+    _recurse()
+
+
+def _replace_the_streams() -> None:
+    sys.stdout = object()  # type: ignore[assignment]
+    sys.stderr = None  # type: ignore[assignment]
+
+
+def _close_the_streams() -> None:
+    os.closerange(0, 3)
+
+
 ENDS: dict[str, Any] = {
     "none": lambda: None,
     "exception": lambda: [][1],
@@ -64,6 +100,17 @@ ENDS: dict[str, Any] = {
     "flood": _flood,
     "close_everything": _close_everything,
     "leave_a_process": _leave_a_process_behind,
+    "daemon": _leave_a_daemon_behind,
+    "daemon_segfault": _leave_a_daemon_and(lambda: ctypes.string_at(0)),
+    "daemon_hang": _leave_a_daemon_and(lambda: time.sleep(600)),
+    "replace_streams": _replace_the_streams,
+    "close_streams": _close_the_streams,
+    "stop_server": lambda: os.kill(os.getppid(), signal.SIGSTOP),
+    "stop_itself": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+    "surrogates": lambda: (_ for _ in ()).throw(ValueError("a\ud800b\x1b[2J")),
+    "no_memory": lambda: (_ for _ in ()).throw(MemoryError()),
+    "recursion": lambda: _recurse(),
+    "stop_iteration": lambda: next(iter(())),
     "keyboard_interrupt": lambda: signal.raise_signal(signal.SIGINT),
 }
 

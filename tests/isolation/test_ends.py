@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import tempfile
 import time
 from dataclasses import replace
+from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
@@ -112,6 +115,77 @@ def test_what_the_child_started_ends_with_it(run_scenario: RunScenario, tmp_path
     assert trial.outcome.completed
     time.sleep(0.2)
     assert not _alive(int(pid_file.read_text()))
+
+
+@pytest.mark.parametrize("kind", ["timing", "memory"])
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("daemon", Status.COMPLETED),
+        ("daemon_segfault", Status.KILLED),
+        ("daemon_hang", Status.TIMED_OUT),
+    ],
+)
+def test_a_daemon_in_a_session_of_its_own_ends_with_the_trial_however_that_ends(
+    run_scenario: RunScenario, tmp_path: Path, end: str, status: Status, kind: str
+) -> None:
+    pid_file = tmp_path / "pid"
+    pid_file.touch()
+    brief = replace(BRIEF, timeout_seconds=5.0 if end == "daemon_hang" else 60.0)
+    trial = run_scenario(Fault(end, "first_call", str(pid_file)), kind, measure=brief)
+    assert trial.outcome.status is status
+    assert not _alive(int(pid_file.read_text()))
+    assert _folders_left() == []
+
+
+def _folders_left() -> list[Path]:
+    return list(Path(tempfile.gettempdir()).glob(f"runner-trial-{os.getpid()}-*"))
+
+
+@pytest.mark.parametrize("kind", ["timing", "memory"])
+@pytest.mark.parametrize("end", ["replace_streams", "close_streams"])
+def test_whatever_the_code_does_with_its_streams_its_trial_is_not_lost(
+    run_scenario: RunScenario, end: str, kind: str
+) -> None:
+    assert run_scenario(Fault(end, "steps"), kind).outcome.completed
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "says"),
+    [
+        ("stop_itself", Status.TIMED_OUT, "deadline"),
+        ("surrogates", Status.FAILED, "ValueError: a"),
+        ("no_memory", Status.OUT_OF_MEMORY, "MemoryError"),
+        ("recursion", Status.FAILED, "RecursionError"),
+        ("stop_iteration", Status.FAILED, "StopIteration"),
+    ],
+)
+def test_odd_ends_are_outcomes_as_well_and_leave_nothing(
+    run_scenario: RunScenario, end: str, status: Status, says: str
+) -> None:
+    outcome = run_scenario(Fault(end, "steps"), measure=replace(BRIEF, timeout_seconds=5.0)).outcome
+    assert (outcome.status, outcome.phase) == (status, "steps")
+    assert says in (outcome.reason or "")
+    (outcome.reason or "").encode()
+    assert _folders_left() == []
+
+
+def test_a_server_that_the_code_stopped_does_not_hang_the_run(run_scenario: RunScenario) -> None:
+    started = time.monotonic()
+    outcome = run_scenario(Fault("stop_server", "steps")).outcome
+    assert outcome.completed
+    assert run_scenario(Fault("none", "build")).outcome.completed
+    assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_server_that_was_stopped_or_died_between_trials_is_started_again(
+    run_scenario: RunScenario, number: signal.Signals
+) -> None:
+    assert run_scenario(Fault("none", "build")).outcome.completed
+    pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    os.kill(pid, number)
+    assert run_scenario(Fault("none", "build")).outcome.completed
 
 
 def test_the_server_dying_is_survived_and_the_trial_run_once_more(

@@ -48,6 +48,24 @@ class TestWithinASweep:
         found = by_field(grid(scenario=("a", "b"), iterations=(10, 20)), "scenario.iterations")
         assert names(found.pairs) == [("iterations 10", "iterations 20")] * 2
 
+    def test_the_last_part_of_a_field_s_name_will_do_where_it_is_one_field_s(self) -> None:
+        found = by_field(grid(scenario=("a", "b"), iterations=(10, 20)), "iterations")
+        assert names(found.pairs) == [("iterations 10", "iterations 20")] * 2
+
+    def test_an_argument_of_the_user_s_is_a_field(self) -> None:
+        cells = grid(arguments=({"width": 64}, {"width": 256}), batch_size=(8, 32))
+        found = by_field(cells, "width")
+        assert names(found.pairs) == [("width 64", "width 256")] * 2
+        assert [pair.held for pair in found.pairs] == [{"batch_size": "8"}, {"batch_size": "32"}]
+
+    def test_an_argument_that_a_cell_leaves_out_has_its_default(self) -> None:
+        cells = grid(arguments=({}, {"width": 256, "how": {"deep": True}}))
+        assert names(by_field(cells, "width").pairs) == [
+            ("width default (deep default)", "width 256 (deep true)")
+        ]
+        alike = by_path({"a": [cells[0]], "b": [cells[1]]})
+        assert names(alike.pairs) == [("width default (deep default)", "width 256 (deep true)")]
+
     def test_another_baseline_can_be_named(self) -> None:
         found = by_field(grid(batch_size=(32, 128, 512)), "batch_size", "128")
         assert names(found.pairs) == [("batch 128", "batch 32"), ("batch 128", "batch 512")]

@@ -92,6 +92,19 @@ def test_memory_along_a_swept_number_has_its_law(tmp_path: Path) -> None:
     ]
 
 
+def test_memory_along_an_argument_of_the_user_s_is_drawn_as_well(tmp_path: Path) -> None:
+    cells = [
+        completed(
+            f"sweep-{number}",
+            sweep={"id": "sweep", "cell": number, "swept": {"scenario.arguments.width": str(size)}},
+            arguments={"width": size},
+        )
+        for number, size in enumerate((10, 25, 50, 100))
+    ]
+    page = page_of(with_cells(cells), tmp_path / "sweep")
+    assert page.section("Peak memory against scenario.arguments.width")
+
+
 def test_memory_that_does_not_follow_the_number_is_flat(tmp_path: Path) -> None:
     cells = with_cells(along("scenario.iterations", [10, 25, 50, 100], scenario="while_loop"))
     page = page_of(cells, tmp_path / "sweep")

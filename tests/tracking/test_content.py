@@ -107,6 +107,14 @@ def test_in_a_sweep_the_name_adds_the_swept_values_that_it_lacks() -> None:
     assert run_name(record) == "while_loop graph batch=32 size=57 device=cpu"
 
 
+def test_arguments_of_the_user_s_are_parameters_and_part_of_the_name() -> None:
+    swept = {"scenario.arguments.width": "64"}
+    record = completed(arguments={"width": 64}, sweep={"id": "s", "cell": 0, "swept": swept})
+    told = describe(record, Path())
+    assert told.parameters["arguments.width"] == "64"
+    assert told.name.endswith(" arguments.width=64")
+
+
 def test_every_name_in_a_sweep_differs() -> None:
     assert len({run_name(record) for record in sweep_of_nine()}) == 9
 

@@ -1,0 +1,114 @@
+"""Files that were changed by hand, cut or replaced: one message each, and never a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner import records, report
+from runner.errors import BadInput
+from runner.export import frames
+from runner.terminal import summary
+from runner.tracking.content import describe
+from tests.factories import kept
+from tests.report.conftest import known_run
+
+WRONG: tuple[Any, ...] = (
+    *(None, True, 0, -1, 1.5, "", "x", "\x1b[2J", "\ud800", [], [[]], {}, {"a": 1}, [None]),
+    *(1e308, 10**400, -(2**70), [1, "a"], {"a": {"b": []}}),
+)
+MUTATIONS = 300
+
+
+def places_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a JSON value, but for what lies deep in long lists."""
+    items = value.items() if isinstance(value, dict) else enumerate(value[:3])
+    for key, each in items:
+        yield (*path, key)
+        if isinstance(each, dict | list):
+            yield from places_in(each, (*path, key))
+
+
+def mutated(plain: dict[str, Any], draw: random.Random) -> str:
+    """The text of a record with one to three places changed, lost or renamed, or cut short."""
+    data = copy.deepcopy(plain)
+    for _ in range(draw.choice((1, 1, 2, 3))):
+        *above, last = draw.choice(list(places_in(data)))
+        inner = data
+        for key in above:
+            inner = inner[key]
+        if draw.random() < 0.25:
+            del inner[last]
+        else:
+            inner[last] = draw.choice(WRONG)
+    text = json.dumps(data)
+    if draw.random() < 0.1:
+        text = text[: draw.randrange(len(text))]
+    if draw.random() < 0.05:
+        text = text.replace("1", "NaN", 1)
+    return text
+
+
+def views(folder: Path, scratch: Path) -> None:
+    """Everything that reads a record."""
+    record = records.read(folder)
+    describe(record, folder)
+    report.write(folder, scratch)
+    report.views(folder)
+    summary.of_run(folder, 1.0, None)
+    frames.write(scratch)
+    list(records.read_trials(folder))
+
+
+def fell_short(seed: int, folder: Path) -> str | None:
+    """What went wrong with one mutated file, if anything did."""
+    draw = random.Random(seed)
+    name = records.TRIALS_FILE if draw.random() < 0.1 else records.RECORD_FILE
+    plain = json.loads((folder / records.RECORD_FILE).read_text())
+    (folder / name).write_text(mutated(plain, draw))
+    try:
+        views(folder, folder.parent)
+    except BadInput as problem:
+        lines = str(problem).splitlines()
+        return None if len(lines) == 2 and len(str(problem)) < 600 else f"{seed}: {problem}"
+    except Exception as error:
+        return f"{seed}: {type(error).__name__}: {error}"
+    return None
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return kept(known_run(), tmp_path / "1")
+
+
+def test_no_mutated_file_ends_a_view_but_with_one_message(folder: Path, tmp_path: Path) -> None:
+    original = (folder / records.RECORD_FILE).read_text()
+    short = []
+    for seed in range(MUTATIONS):
+        (folder / records.RECORD_FILE).write_text(original)
+        short.append(fell_short(seed, folder))
+    assert [each for each in short if each] == []
+
+
+def test_a_pipe_in_the_place_of_a_record_is_said_at_once(folder: Path) -> None:
+    for name in (records.RECORD_FILE, records.TRIALS_FILE):
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+    for read in (records.read, records.read_brief):
+        with pytest.raises(BadInput, match="it is not a file"):
+            read(folder)
+    with pytest.raises(BadInput, match="it is not a file"):
+        list(records.read_trials(folder))
+
+
+def test_a_name_that_no_file_can_have_is_bad_input() -> None:
+    for name in ("x" * 5000, "a\0b"):
+        with pytest.raises(BadInput):
+            records.find(Path(name))
