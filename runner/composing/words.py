@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -25,6 +26,9 @@ _WRITERS = ("hydra/job_logging", "hydra/hydra_logging", "hydra.job_logging", "hy
 
 MOST_CELLS = 100_000
 """More than anybody measures: a grid beyond it is a slip."""
+
+MOST_DEEP = 30
+"""Lists and mappings in one another."""
 
 _FLAGS_ELSEWHERE = {
     "--shell-completion": "Hydra's completion does not know the verbs; `list` shows every choice.",
@@ -155,17 +159,23 @@ def _into_mapping(word: str) -> str:
 
 
 def _parsed(word: str) -> Override:
+    _check_depth(word)
     try:
         override: Override = OverridesParser.create().parse_override(word)
         override.value()
         return override
-    except RecursionError:
-        raise BadInput(f"{word[:60]}...: is nested too deeply.", "Give it a plain value.") from None
     except (HydraException, ValueError, TypeError, ZeroDivisionError) as error:
         raise BadInput(
             f"{word}: can't be read as KEY=VALUE ({first_line(error)}).",
             "Quote what the shell or Hydra would take apart: 'key=\"a value\"'.",
         ) from error
+
+
+def _check_depth(word: str) -> None:
+    """Refuse what is nested beyond what parsers, which call themselves, can follow."""
+    steps = ((letter in "([{") - (letter in ")]}") for letter in word)
+    if max(itertools.accumulate(steps), default=0) > MOST_DEEP:
+        raise BadInput(f"{word[:60]}...: is nested too deeply.", "Give it a plain value.")
 
 
 def _values(override: Override) -> list[Any]:

@@ -101,7 +101,7 @@ def _found(paths: Sequence[Path]) -> list[Path]:
 
 def _inside(path: Path, outputs: Path) -> Path:
     """The folder that is meant, if all in it can be."""
-    where = path.resolve()
+    where = Path(os.path.realpath(path))  # which takes links in a circle, too
     if not where.is_dir():
         raise BadInput(f"{path}: there is no such folder.", "Name a run's or a sweep's folder.")
     if not where.is_relative_to(outputs):

@@ -104,7 +104,7 @@ class _Asked:
         if not own.get("vary"):
             raise BadInput("vary: has no value.", "Say vary=batch_size, or another integer field.")
         most = own.get("max")
-        if most is not None and (not most.isdecimal() or int(most) < 1):
+        if most is not None and (not most.isdecimal() or len(most) > 18 or int(most) < 1):
             raise BadInput(f"max: {most!r} is no whole number from 1.", "Write max=1000.")
         return _Asked(
             vary=own["vary"],
