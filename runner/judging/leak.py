@@ -1,7 +1,7 @@
 """What grows, who holds it, and what it means: from a run's trials to one verdict.
 
-Core: standard library only. How much grows is what the timing trials measured; a host trial says of
-what that growth consists. A place that took memory counts where it goes on: where the least that it
+Core: standard library and NumPy. How much grows is what the timing trials measured; a host trial
+says of what that growth consists. A place that took memory counts where it goes on: where the least that it
 holds rises from each quarter of the traced steps to the next. What rises and stops in them was
 warm-up, or a buffer that fills.
 """
@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from runner.judging.growth import HOST
 from runner.metrics import readable_bytes
 from runner.records import Record, Trial
 
@@ -298,12 +299,22 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
             return "unclear"
         return "grows" if holding else "flat"
     if leak.explained_bytes_per_step is not None:
+        if holding and _would_have_shown(record, leak):
+            return "fills"
         if holding and leak.explained_bytes_per_step > _LITTLE * host:
             return "grows"
         if host <= 0:
             return "fills" if stopped else "flat"
         return "flat" if any(each.kind == "malloc" for each in leak.holders) else "unclear"
     return "grows" if host > 0 else "flat"
+
+
+def _would_have_shown(record: Record, leak: Leak) -> bool:
+    """Whether the timing trials, which take more steps than can be traced, would have had to see
+    what still rose while it was traced, and saw nothing: then it stops."""
+    steps = max((len(each.steps.get("host_bytes", ())) for each in record.trials), default=0)
+    rise = (leak.explained_bytes_per_step or 0) * steps / 2
+    return leak.host_growth_bytes_per_step == 0 and rise > 4 * HOST.floor_bytes
 
 
 def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
@@ -320,6 +331,12 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
         more = f", and {len(holding) - 2} more" if len(holding) > 2 else ""
         told = f": {', '.join(parts)}{more}" if parts else ""
         return f"grows {readable_bytes(total)} a step{told}"
+    if leak.verdict == "fills" and not stopped:
+        first_holder = leak.holders[0]
+        return (
+            f"rises and stops: {_held_as(first_holder)[3:]} at {first_holder.where} rose while it "
+            "was traced, and not over all the steps that were timed"
+        )
     if leak.verdict == "fills":
         first = stopped[0]
         amount = readable_bytes(first.bytes)
