@@ -479,7 +479,7 @@ class Figure {
     this.toldOf = lives;
     if (band < 0) {
       const hints = ["Point at a band, or tap it, and its tensor stands here; press, and it stays.",
-        "Drag to zoom: across for time, a box for both. Twice pressed is the whole step again.",
+        "Drag to zoom: across for time, a box for both. Twice pressed shows all again.",
         "A colour's name below lights it alone. On the keyboard: arrows, Enter, + and −, P for the "
           + "peak, Escape."];
       card.replaceChildren(...hints.map((words) => element("p", "hint", words)));
@@ -495,7 +495,7 @@ class Figure {
     if (frame) {
       const code = element("code", "", frame[3] || "");
       fact("line", `${lives.place(kind)}, in ${frame[2].split(".").at(-1)}`, element("br"), code);
-    } else fact("line", "no line of code is known for it");
+    } else fact("line", lives.why || "no line of code is known for it");
     const born = lives.times[lives.born[band]];
     fact("born", lives.born[band] ? `at ${readableTime(born)}` : "before the step");
     fact("freed", this.freed(band));
@@ -514,13 +514,13 @@ class Figure {
   freed(band) {
     const { lives } = this, event = lives.died[band];
     if (event >= lives.times.length) return "not in this step";
-    const lived = lives.times[event] - lives.times[lives.born[band]];
-    const when = `at ${readableTime(lives.times[event])}, ${readableTime(lived)} after `
-      + (lives.born[band] ? "its birth" : "the step began");
+    const lived = readableTime(lives.times[event] - lives.times[lives.born[band]]);
+    const when = `at ${readableTime(lives.times[event])}`
+      + (lives.born[band] ? `, ${lived} later` : "");
     const latest = lives.latest[event];
     if (latest < 0) return when;
     const kind = lives.kinds[lives.kind[latest]];
-    const place = kind.stack.length ? `, ${lives.place(kind)}` : "";
+    const place = kind.stack.length ? ` at ${lives.shortPlace(kind)}` : "";
     return latest === band ? `${when}: nothing was made in between`
       : `${when}, once ${kind.tensor} was made${place}`;
   }
@@ -764,7 +764,7 @@ class Whole {
       });
       choice.append(element("label", "", radio, element("span", "", by)));
     }
-    this.back = element("button", "", "whole step");
+    this.back = element("button", "", "show all");
     this.back.type = "button";
     this.back.addEventListener("click", () => this.reset());
     bar.append(choice, this.back);
