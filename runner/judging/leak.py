@@ -187,21 +187,28 @@ def _sum(series: Iterable[Sequence[float]]) -> list[float]:
 
 
 def _with_their_lines(survivors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """XLA compiles on threads of its own, which have no line; where one line alone has executables
-    made, those are its, too."""
-    lines = {
-        (each["file"], each["line"], each["code"])
-        for each in survivors
-        if each["kind"] == "executable" and each["file"]
-    }
-    if len(lines) != 1:
+    """XLA compiles on threads of its own, which have no line. Where nearly all executables that
+    have one have the same, that line had the others compiled, too; and where none has one, the line
+    that nearly all graphs were traced at, since a graph is what XLA compiles."""
+    by_line = _by_line(survivors, "executable") or _by_line(survivors, "graph")
+    if not by_line:
         return list(survivors)
-    file, line, code = lines.pop()
-    theirs = {"file": file, "line": line, "code": code}
+    line = max(by_line, key=lambda each: by_line[each])
+    if by_line[line] < 0.8 * sum(by_line.values()):
+        return list(survivors)
+    theirs = dict(zip(("file", "line", "code"), line, strict=True))
     return [
         {**each, **theirs} if each["kind"] == "executable" and not each["file"] else each
         for each in survivors
     ]
+
+
+def _by_line(survivors: Sequence[Mapping[str, Any]], kind: str) -> dict[tuple[Any, ...], float]:
+    found: dict[tuple[Any, ...], float] = defaultdict(float)
+    for each in survivors:
+        if each["kind"] == kind and each["file"] and (rate := _rate(each["bytes"])) > 0:
+            found[each["file"], each["line"], each["code"]] += rate
+    return found
 
 
 def _with_chains(found: Sequence[Holder], held: Mapping[str, Any]) -> tuple[Holder, ...]:
