@@ -1,9 +1,9 @@
 """What grows, who holds it, and what it means: from a run's trials to one verdict.
 
 Core: standard library and NumPy. How much grows is what the timing trials measured; a host trial
-says of what that growth consists. A place that took memory counts where it goes on: where the least that it
-holds rises from each quarter of the traced steps to the next. What rises and stops in them was
-warm-up, or a buffer that fills.
+says of what that growth consists. A place that took memory counts where it goes on: where the least
+that it holds rises from each quarter of the traced steps to the next. What rises and stops in them
+was warm-up, or a buffer that fills.
 """
 
 from __future__ import annotations
