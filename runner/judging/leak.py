@@ -292,6 +292,8 @@ def _slope(steps: Sequence[int], values: Sequence[float]) -> float:
 def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
     host, tensor = leak.host_growth_bytes_per_step, leak.tensor_growth_bytes_per_step
     holding = [each for each in leak.holders if each.kind != "malloc"]
+    if holding and _would_have_shown(record, leak):
+        return "fills"
     if tensor and tensor > 0:
         return "grows"
     if host is None:
@@ -299,8 +301,6 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
             return "unclear"
         return "grows" if holding else "flat"
     if leak.explained_bytes_per_step is not None:
-        if holding and _would_have_shown(record, leak):
-            return "fills"
         if holding and leak.explained_bytes_per_step > _LITTLE * host:
             return "grows"
         if host <= 0:
