@@ -124,7 +124,12 @@ def judge(record: Record) -> Leak:
     )
     verdict = _verdict(record, leak, stopped)
     sentence = _sentence(record, replace(leak, verdict=verdict), stopped)
-    return replace(leak, verdict=verdict, sentence=sentence, notes=tuple(_notes(record, leak)))
+    return replace(
+        leak,
+        verdict=verdict,
+        sentence=sentence,
+        notes=tuple(_notes(record, replace(leak, verdict=verdict))),
+    )
 
 
 # Holders.
@@ -153,7 +158,8 @@ def _holders(held: Mapping[str, Any]) -> tuple[tuple[Holder, ...], tuple[Stopped
             what = largest["what"]
             found.append(Holder(kind, rate, count, file, line, largest["code"], what))
         elif _rose_and_stopped(bytes_):
-            stopped.append(Stopped(f"{file}:{line}", largest["what"], bytes_[-1]))
+            where = f"{file}:{line}" if file else "no line of Python"
+            stopped.append(Stopped(where, largest["what"], bytes_[-1]))
     with_chains = _with_chains(found, held)
     if sum(each.bytes_per_step for each in with_chains) < LEAST_BYTES:
         with_chains = ()
@@ -364,7 +370,7 @@ def _held_as(holder: Holder) -> str:
 
 def _notes(record: Record, leak: Leak) -> Iterable[str]:
     growth = max(leak.host_growth_bytes_per_step or 0, leak.explained_bytes_per_step or 0)
-    if growth > 0 and any(each.kind != "malloc" for each in leak.holders):
+    if growth > 0 and leak.verdict == "grows":
         yield _full(record, growth)
     for trial in record.trials:
         if not trial.outcome.completed:
