@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import importlib
+import importlib.metadata
 import os
 import platform
 import sys
 import tempfile
+import tomllib
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from runner import places
 from runner.errors import BadInput, Interrupted, RunnerError, Unavailable, nearest
 from runner.terminal.console import screens
 
@@ -136,11 +139,21 @@ def _dispatch(words: list[str]) -> int:
     if first in ("-h", "--help"):
         print(HELP.format(verbs=", ".join(verbs())))
         return 0
+    if first == "--version":
+        print(f"runner {_version()}")
+        return 0
     if first and not first.startswith(("-", "+", "~")) and "=" not in first:
         if first not in verbs():
             raise BadInput(f"{first}: is neither a verb nor KEY=VALUE.", nearest(first, verbs()))
         return _call(first, words[1:])
     return _call(_RUN, words)
+
+
+def _version() -> str:
+    if clone := places.project():
+        told: dict[str, dict[str, str]] = tomllib.loads((clone / "pyproject.toml").read_text())
+        return told["project"]["version"]
+    return importlib.metadata.version("runner")
 
 
 def _call(verb: str, words: list[str]) -> int:

@@ -218,7 +218,7 @@ def answer(words: Sequence[str], outputs: Path) -> Answer:
 
 def _below(folder: Path) -> Iterator[str]:
     for above, folders, files in os.walk(folder):
-        yield from (os.path.join(above, name) for name in (*folders, *files))
+        yield from (f"{above}/{name}" for name in (*folders, *files))
 
 
 @contextmanager

@@ -191,7 +191,7 @@ def cells(wanted: Sequence[Mapping[str, Any]]) -> list[Planned]:
     with translated(), hydra.initialize_config_dir(str(places.conf()), version_base="1.3"):
         for number, fields in enumerate(wanted):
             for key, value in fields.items():
-                if key in GROUPS and not isinstance(value, str):
+                if key in GROUPS and not (places.conf() / key / f"{value}.yaml").is_file():
                     raise no_choice(key, as_word(value))
             groups = tuple(f"{key}={value}" for key, value in fields.items() if key in GROUPS)
             if groups not in bases:

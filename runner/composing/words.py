@@ -41,8 +41,8 @@ _FLAGS_ELSEWHERE = {
 
 def checked(words: Sequence[str]) -> list[str]:
     """The words, once it is clear that each is a flag of Hydra's or one override, said once."""
-    parsed, unknown = _taken_apart(words)
-    for word in [*parsed.overrides, *unknown]:
+    overrides = _overrides(words)
+    for word in overrides:
         if word.startswith("-"):
             raise BadInput(f"{word}: there is no such flag.", "See `python -m runner --help`.")
         if "=" not in word and not word.startswith("~"):
@@ -51,7 +51,7 @@ def checked(words: Sequence[str]) -> list[str]:
                 f"Write {word}=VALUE; `python -m runner list` shows the choices.",
             )
     said: dict[str, str] = {}
-    for word in parsed.overrides:
+    for word in overrides:
         key = _parsed(word).get_key_element().lstrip("+~")
         root = re.split(r"[./@:]", key)[0]
         if root not in ROOTS:
@@ -75,17 +75,19 @@ def checked(words: Sequence[str]) -> list[str]:
                     raise no_choice(key, _spelled(value))
         if root == "hydra" and None in values:
             raise BadInput(f"{key}: can't be null.", "Leave it out: Hydra's own is used then.")
+        if key == "hydra.sweeper.max_batch_size" and not _is_count(override.value()):
+            raise BadInput(f"{word}: is not a number of cells.", "Leave it out.")
         if key == "resume" and "" in values:  # as in resume=$UNSET
             raise BadInput("resume: names nothing.", "Say resume=latest or a path, or nothing.")
         said[key] = word
     _check_size(list(said.values()))
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
-    ours = set(said.values())
-    return [_for_hydra(word, sweeps_scenarios) if word in ours else word for word in words]
+    flags = [word for word in words if word not in overrides]  # first, as Hydra takes no others
+    return [*flags, *(_for_hydra(word, sweeps_scenarios) for word in overrides)]
 
 
-def _taken_apart(words: Sequence[str]) -> tuple[Any, list[str]]:
-    """Flags and overrides, as Hydra's parser tells them; what it can't tell is bad input."""
+def _overrides(words: Sequence[str]) -> list[str]:
+    """What is no flag of Hydra's, as its parser tells them; what it can't tell is bad input."""
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
@@ -97,8 +99,14 @@ def _taken_apart(words: Sequence[str]) -> tuple[Any, list[str]]:
             flag == "--resolve" and "--cfg" in words
         ):
             raise BadInput(f"{flag}: is not a flag of the runner's.", _FLAGS_ELSEWHERE[flag])
-    parsed, unknown = parser.parse_known_args(list(words))
-    return parsed, unknown
+    parsed, unknown = parser.parse_known_intermixed_args(list(words))
+    if parsed.multirun and (parsed.cfg or parsed.info):
+        raise BadInput("--cfg and --info tell of one run.", "Leave out -m, or the verb.")
+    return [*parsed.overrides, *unknown]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _is_name(value: Any) -> bool:
