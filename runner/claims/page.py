@@ -125,7 +125,7 @@ def _case(judged: JudgedCase) -> Element:
     case = judged.case
     holds = set(judged.holds_at.values())
     sign = _SIGNS.get(holds.pop(), "? unclear") if len(holds) == 1 else claim_words.holding(judged)
-    words = " ".join(f"{key}={selection.word(value)}" for key, value in case.run.items())
+    words = claim_words.said(case.run)
     content: list[Node] = [tag("h4", case.when), tag("p", tag("b", sign))]
     for tested in judged.tested:
         because = tested.expectation.because
@@ -135,7 +135,7 @@ def _case(judged: JudgedCase) -> Element:
         content.append(_picture(tested, judged))
     content.append(tag("p", tag("code", words), class_="note"))
     if case.against:
-        against = " ".join(f"{key}={selection.word(value)}" for key, value in case.against.items())
+        against = claim_words.said(case.against)
         content.append(tag("p", "against ", tag("code", against), class_="note"))
     return tag("div", content, class_="case")
 

@@ -10,9 +10,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from runner import config
 from runner.claims.expectation import Tested
 from runner.claims.verdicts import Case, JudgedCase, Judgement, Verdict, Words
 from runner.judging import selection
+
+
+def said(cell: Words) -> str:
+    """A cell as a user types it."""
+    return " ".join(f"{key}={config.word(value)}" for key, value in cell.items())
 
 
 def figures(judged: JudgedCase) -> str:

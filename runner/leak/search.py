@@ -75,7 +75,7 @@ class Search:
             self._server,
             self._machine,
             self._progress,
-            _Nobody(),
+            engine.nobody,
             cell.experiment.seed,
         )
         return run.folder
@@ -83,11 +83,3 @@ class Search:
     def _name(self, cell: Planned) -> str:
         said = {key: cell.said.get(key) for key in self.plan.swept}
         return swept_words(said) or cell.experiment.scenario_name
-
-
-class _Nobody:
-    """Shows nothing to anybody; `publish` does, when asked."""
-
-    def wait_ready(self) -> None: ...
-
-    def publish(self, folder: Path) -> None: ...

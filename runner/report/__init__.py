@@ -21,12 +21,15 @@ from runner import places, records
 from runner.allocations import Allocations, Curve, Group, Line, Part
 from runner.export import allocations as allocation_views
 from runner.records import RECORD_FILE, Record
+from runner.report import stacking
 
 REPORT_FILE = "report.html"
 TIMELINE_FILE = "timeline.json"
 FOLDED_FILE = "allocations.folded"
 TABLE_FILE = "allocations.csv"
 PEAK_PICTURE = "peak.png"
+MOST_BANDS = 300
+"""Of each cell's lives in a sweep's page."""
 
 
 def write(folder: Path, into: Path | None = None) -> Path:
@@ -44,11 +47,14 @@ def write(folder: Path, into: Path | None = None) -> Path:
 
 def _light(record: Record) -> Record:
     """Without what a sweep's page does not show, the curves first of all: most of what a thousand
-    records weigh."""
+    records weigh. Of the lives it shows the largest."""
     if (found := record.allocations) is None:
         return record
     groups = tuple(replace(group, scopes=()) for group in found.groups)
-    kept = replace(found, groups=groups, curve=Curve(), peak_curve=Curve(), marks=())
+    lives = found.lives and stacking.thinned(found.lives, MOST_BANDS)
+    kept = replace(
+        found, groups=groups, lines=(), lives=lives, curve=Curve(), peak_curve=Curve(), marks=()
+    )
     return replace(record, allocations=kept)
 
 
@@ -104,5 +110,5 @@ def pictures(folder: Path, into: Path | None = None) -> list[Path]:
 
 def _keep(path: Path, text: str) -> Path:
     with places.whole(path) as scratch:
-        scratch.write_text(text, encoding="utf-8")
+        scratch.write_text(text, encoding="utf-8", errors="replace")
     return path

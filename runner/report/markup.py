@@ -20,6 +20,8 @@ Node = Element | str | None
 Attribute = str | int | float | bool | None
 
 _HERE = Path(__file__).parent
+_PARTS = ("page", "picture")
+"""Each has a style and a script."""
 
 
 def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
@@ -49,8 +51,9 @@ def _append(element: Element, node: Node) -> None:
 
 def page(title: str, *body: Node | Iterable[Node]) -> str:
     """A whole document."""
-    style = (_HERE / "page.css").read_text()
-    script = (_HERE / "page.js").read_text()
+    style, script = (
+        "".join((_HERE / f"{name}.{kind}").read_text() for name in _PARTS) for kind in ("css", "js")
+    )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     root = tag(

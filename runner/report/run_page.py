@@ -12,7 +12,7 @@ from runner.export.command import reproduce
 from runner.judging import estimate, selection
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Trial
-from runner.report import asked, peak
+from runner.report import asked, peak, picture
 from runner.report.charts import Dot, Dots, Line, Linear, dots, from_zero, plot
 from runner.report.grid import Grid, said
 from runner.report.markup import Node, page, tag
@@ -128,6 +128,9 @@ def _peak(record: Record) -> Iterator[Node]:
         yield _section("What the peak is made of", tag("p", f"Unknown: {why}"))
         return
     yield _section("What the peak is made of", *peak.made_of(allocations))
+    if told := picture.Told.of("this run", allocations):
+        name = "phase" if allocations.step is None else "step"
+        yield _section(f"Every tensor of the peak's {name}", picture.picture(told))
     if scopes := list(peak.scopes(allocations)):
         yield _section("Which layer or scope it belongs to", *scopes)
     if curves := list(peak.over_time(allocations)):

@@ -14,7 +14,7 @@ from runner.judging import comparison, selection
 from runner.judging.comparison import Comparison
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Status
-from runner.report import asked, peak
+from runner.report import asked, peak, picture
 from runner.report.along import Along
 from runner.report.charts import (
     Bar,
@@ -73,6 +73,7 @@ def sweep_page(records: Sequence[Record], folder: Path) -> str:
         ("Compared in pairs", _pairs(compared)),
         ("What did not complete", _failures(grid)),
         ("What could not be measured", _unknown(grid)),
+        ("Every tensor of the peak's step, two cells side by side", _lives(grid)),
         ("What each peak is made of", _made_of(grid)),
         ("What was asked", iter([asked.specification(grid)])),
         ("Measured on", iter([asked.environment(grid.records)])),
@@ -408,6 +409,12 @@ def _unknown(grid: Grid) -> Iterator[Node]:
 
 def _numberless(text: str) -> str:
     return re.sub(r"\d[\d.,]*", "#", text)
+
+
+def _lives(grid: Grid) -> Iterator[Node]:
+    found = [picture.Told.of(grid.label(record), record.allocations) for record in grid.records]
+    if told := [each for each in found if each]:
+        yield picture.pair(told)
 
 
 def _made_of(grid: Grid) -> Iterator[Node]:

@@ -47,6 +47,20 @@ class Publisher(Protocol):
     def publish(self, folder: Path) -> None: ...
 
 
+class Nobody:
+    """Looks on, and keeps nothing."""
+
+    def begins(self, runs: Sequence[Run]) -> None: ...
+    def trial(self, run: Run, assignment: Assignment) -> None: ...
+    def phase(self, name: str) -> None: ...
+    def ended(self, run: Run, assignment: Assignment, seconds: float) -> None: ...
+    def wait_ready(self) -> None: ...
+    def publish(self, folder: Path) -> None: ...
+
+
+nobody = Nobody()
+
+
 @dataclass(frozen=True)
 class Result:
     """What came of a plan; the rest is in its folder."""
@@ -149,13 +163,13 @@ def run_all(
         for run in _rounds(runs, random.Random(seed)):
             assignment = run.next
             assert assignment is not None
-            if assignment.kind == "timing":
+            if assignment.is_timed:
                 publisher.wait_ready()  # its preparation must not run beside a timing trial
             with _timed(observer, run, assignment):
                 trial = server.run(
                     assignment,
                     run.experiment.measure.timeout_seconds,
-                    observer.phase if assignment.kind == "memory" else _ignore,
+                    nobody.phase if assignment.is_timed else observer.phase,
                     folders.log_file(run.folder),
                 )
                 with uncut():
@@ -202,7 +216,3 @@ def _timed(observer: Observer, run: Run, assignment: Assignment) -> Iterator[Non
     started = time.monotonic()
     yield
     observer.ended(run, assignment, time.monotonic() - started)
-
-
-def _ignore(_: str) -> None:
-    """A timing trial is not drawn while it runs."""

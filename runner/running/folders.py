@@ -83,7 +83,7 @@ def earlier(said: str, kind: Kind, file: str, what: str) -> Path:
         return known[-1].parent
     folder = Path(said).resolve()
     if not (folder / file).is_file():
-        raise BadInput(f"resume={said}: is no {what}'s folder.", "Name one, or say latest.")
+        raise BadInput(f"resume={said}: is not the folder of a {what}.", "Name one, or say latest.")
     return folder
 
 

@@ -69,14 +69,11 @@ def run_cell(planned: Planned, folder: Path, launcher: str) -> None:
     swept = folders.kept(folder / PLAN_FILE, {"swept": list[str]})["swept"]
     cell = folder / str(planned.number)
     with folders.held(cell, wait=True):
-        log = folders.log_file(cell)
         run = engine.open_cell(planned, folder, swept, launcher)
-        server = Server(log)  # stays warm for a second cell in the same process, and ends with it
-        while (assignment := run.next) is not None:
-            timeout = run.experiment.measure.timeout_seconds
-            lifecycle.add_trial(run, server.run(assignment, timeout))
-        if not run.closed:
-            engine.close(run, environment.describe())
+        server = Server(folders.log_file(cell))  # warm for a second cell, ends with the process
+        seed = run.experiment.seed
+        machine = environment.describe()
+        engine.run_all([run], cell, server, machine, engine.nobody, engine.nobody, seed)
 
 
 def _end_children() -> None:

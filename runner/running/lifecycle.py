@@ -87,9 +87,9 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
 
 def assignments(experiment: Experiment) -> list[Assignment]:
     """What is known to be needed: `_plan_another` adds to it. Memory first: it finds out-of-memory
-    before time is spent."""
+    before time is spent; but under a limit on host memory a timing trial, which alone keeps it."""
     measure = experiment.measure
-    return [
+    planned = [
         Assignment(experiment, kind, index)
         for kind, count in (
             ("memory", measure.memory_processes),
@@ -98,6 +98,9 @@ def assignments(experiment: Experiment) -> list[Assignment]:
         )
         for index in range(count)
     ]
+    if measure.host_limit_mb is not None:
+        planned.sort(key=lambda each: not (each.is_timed and each.index == 0))
+    return planned
 
 
 def add_trial(run: Run, trial: Trial) -> None:

@@ -1,7 +1,8 @@
 """One command's work: what it needs is opened, its plan is run, everything is closed in order.
 
-Whatever measures goes through here: `measured` runs a whole plan (a run, a sweep, claims); a search
-that finds its next trial by its last ones (`fit`) takes the same server from `opened`.
+Whatever measures goes through here: `measured` runs a whole plan (claims), and `shown` makes the
+views of it as well (a run, a sweep); a search that finds its next trial by its last ones (`fit`)
+takes the same server from `opened`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from runner.running.engine import Observer, Result
 from runner.running.interruption import interruptible
 from runner.running.lifecycle import Run
 from runner.running.publishing import Publishing
+from runner.tracking import Links
 
 
 class Audience(Observer, Protocol):
@@ -44,10 +46,21 @@ class Session:
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a plan, and where it is shown."""
+    """What came of a plan."""
 
     result: Result
     publishing: Publishing
+
+
+@dataclass(frozen=True)
+class Views:
+    """Where a run or a sweep can be looked at; whatever is None is not there."""
+
+    report: Path | None = None
+    page: str | None = None
+    """Of a run, in the store."""
+    links: Links | None = None
+    """Of a sweep, in the store."""
 
 
 @contextmanager
@@ -69,6 +82,28 @@ def measured(
                     yield Done(result, session.publishing)
             finally:
                 audience.close()
+
+
+@contextmanager
+def shown(
+    plan: Plan, folder: Path, audience: Audience, words: Sequence[str] = ()
+) -> Iterator[tuple[Done, Views]]:
+    """As `measured`, with the views of the whole: its table and report in the folder at once, its
+    report and pictures in the store at last, when what came of it has been told."""
+    with measured(plan, folder, audience, words) as done:
+        publishing = done.publishing
+        if not plan.is_sweep:
+            yield done, Views(page=publishing.page)
+            return
+        from runner import report
+        from runner.export import frames  # after the last trial: pandas is large
+
+        frames.write(folder)
+        if done.result.interrupted:
+            yield done, Views()
+            return
+        yield done, Views(report.write(folder), links=publishing.links(engine.sweep_id(folder)))
+        publishing.publish_sweep(folder)
 
 
 def _run(

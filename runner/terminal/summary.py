@@ -20,6 +20,7 @@ from runner.places import relative
 from runner.plan import Plan
 from runner.records import LOG_FILE, RECORD_FILE, Outcome, Record
 from runner.running.engine import Result
+from runner.running.session import Views
 from runner.terminal.console import readable_duration, styled
 from runner.tracking import LOCAL_UI, Links
 
@@ -34,6 +35,12 @@ _COLUMNS = (
     "first_call_seconds",
 )
 _BEST = ("tensor_peak_bytes", "step_seconds")
+
+
+def of_whole(plan: Plan, result: Result, seconds: float, views: Views) -> str:
+    if plan.is_sweep:
+        return of_sweep(plan, result, seconds, views.links, views.report)
+    return of_run(result.folder, seconds, views.page)
 
 
 # A run.

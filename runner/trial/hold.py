@@ -50,9 +50,11 @@ def go_through(
         spans(Phase.STEPS, number, partial(_once, step))
         number += 1
     survivors.mark()
-    traced, started = 0, clock()
+    traced, started, seconds = 0, clock(), 0.0
     while traced < LEAST_STEPS or (traced < MOST_STEPS and clock() - started < MOST_SECONDS):
+        began = clock()
         spans(Phase.STEPS, number, partial(_once, step))
+        seconds += clock() - began
         survivors.mark()
         number += 1
         traced += 1
@@ -72,7 +74,7 @@ def go_through(
     gc.collect()
     settle()
     meter.end(Phase.RELEASE, 0)
-    return traced, found
+    return traced, {**found, "traced_seconds_per_step": seconds / traced}
 
 
 def _once(step: Step) -> None:

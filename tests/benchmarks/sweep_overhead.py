@@ -22,14 +22,14 @@ BRIEF = ("measure.timing_processes=1", "measure.steps=5", "measure.max_seconds=0
 
 _SWEEP = """
 import json, sys, time
-from runner import sweep
+from runner.running import engine
 from runner.verbs import run
 
 def peak():
     status = open("/proc/self/status").read()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1e3
 
-times, original = [time.monotonic()], sweep.run_all
+times, original = [time.monotonic()], engine.run_all
 def run_all(*arguments):
     times.append(time.monotonic())
     result = original(*arguments)
@@ -37,7 +37,7 @@ def run_all(*arguments):
     times.append(peak())
     return result
 
-sweep.run_all = run_all
+engine.run_all = run_all
 code = run.main(sys.argv[1:])
 print(json.dumps([code, *times, time.monotonic(), peak()]))
 """

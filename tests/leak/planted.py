@@ -85,13 +85,20 @@ def retracing() -> Callable[[], None]:
 
 
 def graph_per_model() -> Callable[[], None]:
-    import keras
+    import tensorflow as tf
 
     models = []
+    tensor = tf.ones([4, 4])
+
+    class Model(tf.Module):  # type: ignore[misc]
+        @tf.function
+        def __call__(self, tensor: Any) -> Any:
+            return tf.matmul(tensor, tensor) + 1.0
 
     def step() -> None:
-        inputs = keras.Input((8,))
-        models.append(keras.Model(inputs, keras.layers.Dense(4)(inputs)))  # leak: graph
+        model = Model()
+        model(tensor)  # leak: graph
+        models.append(model)
 
     return step
 

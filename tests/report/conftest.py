@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.allocations import Allocations, Checks
 from runner.records import Record
 from tests.factories import completed, kept, sweep_of_nine
+
+if TYPE_CHECKING:
+    from selenium import webdriver
+
+PHONE, DESK = 390, 1280
+Open = Callable[..., Any]
 
 STATE, WEIGHT = 51_200, 40_000
 
@@ -95,3 +102,24 @@ def sweep_folder(tmp_path: Path) -> Path:
     for number, record in enumerate(sweep_of_nine()):
         kept(record, tmp_path / "sweep" / str(number))
     return tmp_path / "sweep"
+
+
+@pytest.fixture
+def open_page(browser: webdriver.Chrome) -> Iterator[Open]:
+    """Open a page at a width and in a scheme, with everything that opens open."""
+
+    def show(path: Path, width: int = DESK, scheme: str = "light") -> webdriver.Chrome:
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        browser.get_log("browser")
+        browser.get(path.as_uri())
+        browser.execute_script(
+            "for (const d of document.querySelectorAll('details')) d.open = true"
+        )
+        return browser
+
+    yield show
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

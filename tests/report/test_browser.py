@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from runner import report
 from tests.factories import kept
-from tests.report.conftest import known_run
+from tests.report.conftest import PHONE, Open, known_run
 from tests.report.test_markup import hostile, hostile_sweep
 
-if TYPE_CHECKING:
-    from selenium import webdriver
-
 pytestmark = pytest.mark.browser
-
-PHONE, DESK = 390, 1280
-Open = Callable[..., Any]
-
-
-@pytest.fixture
-def open_page(browser: webdriver.Chrome) -> Iterator[Open]:
-    """Open a page at a width and in a scheme, with everything that opens open."""
-
-    def show(path: Path, width: int = DESK, scheme: str = "light") -> webdriver.Chrome:
-        feature = {"name": "prefers-color-scheme", "value": scheme}
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get_log("browser")
-        browser.get(path.as_uri())
-        browser.execute_script(
-            "for (const d of document.querySelectorAll('details')) d.open = true"
-        )
-        return browser
-
-    yield show
-    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 @pytest.fixture(params=["run", "sweep"])

@@ -69,15 +69,8 @@ class Recorder:
         return trial(index=assignment.index)
 
 
-class Quiet:
-    """Nobody looks on, and there is no store."""
-
-    def begins(self, runs: object) -> None: ...
-    def trial(self, run: object, assignment: object) -> None: ...
-    def phase(self, name: str) -> None: ...
-    def ended(self, run: object, assignment: object, seconds: float) -> None: ...
-    def wait_ready(self) -> None: ...
-    def publish(self, folder: Path) -> None: ...
+MACHINE = environment.describe()
+"""Read once, as its load changes from second to second."""
 
 
 def planned(*words: str) -> Plan:
@@ -86,8 +79,7 @@ def planned(*words: str) -> Plan:
 
 def ran(plan: Plan, folder: Path, server: Any) -> Result:
     with engine.open_plan(plan, folder) as runs:
-        quiet = Quiet()
-        return engine.run_all(runs, folder, server, environment.describe(), quiet, quiet, seed=0)
+        return engine.run_all(runs, folder, server, MACHINE, engine.nobody, engine.nobody, seed=0)
 
 
 @pytest.fixture
@@ -410,7 +402,7 @@ def test_a_different_grid_is_bad_input(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["resume=/nowhere"], "is no sweep's folder"),
+        (["resume=/nowhere"], "is not the folder of a sweep"),
         (["tracking=none,local"], "tracking: a sweep has one"),
         (["resume=latest,null"], "resume: a sweep has one"),
         (["seed=range(0)"], "no cells"),

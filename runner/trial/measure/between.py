@@ -1,8 +1,8 @@
 """What is done between two steps, outside of every span: a remedy, and a look at malloc's books.
 
 A remedy (`measure.between_steps`) is what a person would call in their own loop. The books say how
-much of malloc's memory is in use and how much is free but not given back; they are read some twenty
-times in a trial, since reading them walks through malloc's lists.
+much of malloc's memory is in use and how much is free but not given back. Reading them walks
+through malloc's lists, so in a long trial they are read now and then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 
 _libc = ctypes.CDLL(None)
 
-READINGS = 20
+_EVERY_ONE, _THEN_EVERY = 32, 8
+"""Of the first steps each is read, later every eighth."""
 
 
 class _MallInfo(ctypes.Structure):
@@ -32,19 +33,17 @@ class _MallInfo(ctypes.Structure):
 class Books:
     """Malloc's, at some steps; empty where it is not glibc's, which has no such books."""
 
-    most_steps: int
     steps: list[int] = field(default_factory=list)
     in_use_bytes: list[int] = field(default_factory=list)
     free_bytes: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._every = max(1, self.most_steps // READINGS)
         self._read = getattr(_libc, "mallinfo2", None) if _is_glibcs() else None
         if self._read is not None:
             self._read.restype = _MallInfo
 
     def note(self, step: int) -> None:
-        if self._read is None or step % self._every:
+        if self._read is None or (step >= _EVERY_ONE and step % _THEN_EVERY):
             return
         info = self._read()
         self.steps.append(step)

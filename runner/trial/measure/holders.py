@@ -78,7 +78,7 @@ class Holders:
         if not found:
             found = list(_multiplied(objects, before, steps, chains))
         tracemalloc.stop()
-        return {"containers": found, "functions": functions, "steps": steps}
+        return {"containers": found, "functions": functions}
 
 
 def _look() -> _Look:
@@ -266,7 +266,9 @@ class _Chains:
 
     def __init__(self, step: Any) -> None:
         self._step = step
-        self._modules = {id(vars(each)): name for name, each in list(sys.modules.items()) if each}
+        spaces = [(name, getattr(each, "__dict__", None)) for name, each in sys.modules.items()]
+        self._spaces = [names for _, names in spaces]  # kept, so that no other takes their identity
+        self._modules = {id(names): name for name, names in spaces if type(names) is dict}
         self._names = {each.ident: each.name for each in threading.enumerate()}
         self._frames = {
             id(frame): (frame, self._names.get(thread))
@@ -329,12 +331,12 @@ class _Chains:
         if isinstance(each, type) and held is not None:
             return f"class {each.__qualname__}"
         if each is self._step:
-            return f"the step, {_function(each)}"
+            return "the step"
         return None
 
     def _local(self, frame: types.FrameType, held: Any) -> str:
         code = frame.f_code
-        name = _key_of(frame.f_locals, held)
+        name = _key_of(dict(frame.f_locals), held)
         thread = self._frames.get(id(frame), (None, None))[1]
         kind = f", a {type(held).__name__}" if name else ""
         where = f"{code.co_name} ({_short(code.co_filename)}:{code.co_firstlineno})"
@@ -348,7 +350,11 @@ class _Chains:
         if isinstance(each, types.FrameType) or id(each) in self._modules:
             each, held = above[id(held)]  # the root has named it already
         while held is not None:
-            if link := _link(each, held):
+            if isinstance(each, types.FunctionType) and held is each.__closure__:
+                cell = above[id(held)][1]
+                links.append(_closed_over(each, cell))
+                each, held = above[id(cell)]
+            elif link := _link(each, held):
                 links.append(link)
             each, held = above[id(held)]
         return links
@@ -356,12 +362,7 @@ class _Chains:
 
 def _link(holder: Any, held: Any) -> str | None:
     if isinstance(holder, types.FunctionType):
-        cells = zip(holder.__code__.co_freevars, holder.__closure__ or (), strict=False)
-        for name, cell in cells:
-            if cell is held or _content(cell) is held:
-                content = _content(cell)
-                return f"`{name}`, a {type(content).__name__} that {_function(holder)} closes over"
-        return f"{_function(holder)}"
+        return _function(holder)
     if isinstance(holder, dict):
         key = _key_of(holder, held)
         return f"[{key!r:.40}]" if key is not None else None
@@ -373,6 +374,12 @@ def _link(holder: Any, held: Any) -> str | None:
     return f".{name} of {type(holder).__name__}" if name else type(holder).__name__
 
 
+def _closed_over(function: types.FunctionType, cell: types.CellType) -> str:
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    name = next((name for name, each in cells if each is cell), "?")
+    return f"`{name}`, a {type(_content(cell)).__name__} that {_function(function)} closes over"
+
+
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
@@ -381,7 +388,10 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _key_of(mapping: Any, value: Any) -> Any:
-    return next((key for key, each in list(mapping.items()) if each is value), None)
+    """Objects may answer to `__dict__` with anything."""
+    if not isinstance(mapping, dict):
+        return None
+    return next((key for key, each in list(dict.items(mapping)) if each is value), None)
 
 
 def _function(function: Any) -> str:

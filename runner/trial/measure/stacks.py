@@ -59,9 +59,9 @@ def place(
     owner: Callable[[str], str],
 ) -> Place | None:
     """`python` and `native` frames, the innermost first; `of_python` where Python's own allocator
-    was asked. None for what the runner itself allocated."""
+    was asked. None for what the runner itself allocated, and for names in Python's cache."""
     owners = [owner(file) for _, file, _ in python]
-    if owners[:1] == ["runner"]:
+    if owners[:1] == ["runner"] or (of_python and _is_cached_name(native)):
         return None
     at = _theirs(owners)
     inside = python[:at] if at is not None else python
@@ -71,6 +71,14 @@ def place(
         return Place(kind, None, None, what)
     _, file, line = python[at]
     return Place(kind, file, line, what)
+
+
+def _is_cached_name(native: Sequence[str]) -> bool:
+    """A name that C++ looks an attribute up by is a new string each time, and Python's cache of
+    attributes holds the last 4,096 of them: 262 kB at most, but it takes thousands of steps."""
+    return next(iter(native), "") == "PyUnicode_New" and any(
+        "AttrString" in name for name in native[:6]
+    )
 
 
 def _theirs(owners: Sequence[str]) -> int | None:

@@ -90,3 +90,8 @@ def test_a_thread_that_python_starts_is_pythons_and_has_no_line() -> None:
     found = place([], ["allocate_chunk", "_PyEval_EvalFrameDefault", "thread_run"], False, owner)
     assert found is not None
     assert (found.kind, found.line) == ("python", None)
+
+
+def test_a_name_in_pythons_cache_of_attributes_is_nobodys() -> None:
+    native = ("PyUnicode_New", "unicode_decode_utf8", "PyObject_GetAttrString", "EagerTensor_init")
+    assert of(OP, NORMAL, USER, native=native, of_python=True) is None
