@@ -201,7 +201,7 @@ def _search(
                 )
     except Interrupted as stop:
         for limit in found[-1:]:
-            limit.problem = str(stop)
+            limit.stop(str(stop))
         return found, stop
     finally:
         progress.close()
