@@ -62,6 +62,9 @@ class Assignment:
     """What `StartAnew` said in an earlier process of this cell."""
     with_requests: bool = False
     """Of a memory trial: send the sequence of its allocations, too."""
+    with_lines: bool = True
+    """Of a memory trial: note which line of code makes what. Without, only to show that the figures
+    are the same."""
 
     @property
     def is_timed(self) -> bool:

@@ -44,14 +44,16 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
     def note(config: DictConfig) -> None:
         try:
             cells.append(_planned(config))
-        except RunnerError as problem:
+        except RunnerError as problem:  # the first one is answered: no other cell is composed
             problems.append(problem)
+            raise
 
     try:
-        with translated(), _as_command_line(arguments), _noting_launcher() as launchers:
-            _hydra(note)
-        if problems:
-            raise problems[0]
+        try:
+            with translated(), _as_command_line(arguments), _noting_launcher() as launchers:
+                _hydra(note)
+        except RunnerError as problem:
+            raise (problems or [problem])[0] from None
         is_sweep = bool(launchers)
         if is_sweep and not cells:
             raise BadInput("the sweep has no cells.", "Give each swept field at least one value.")

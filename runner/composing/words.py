@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Override
+from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, QuotedString, RangeSweep
 from hydra.errors import HydraException
 
 from runner import places
@@ -18,12 +19,25 @@ from runner.errors import BadInput, nearest
 
 _FILES_OWN = ("._target_", "measure.name")
 """What a group's file says of itself; said otherwise, a record would tell of what it is not."""
-_PLACES = ("hydra.sweep.dir", "hydra.sweep.subdir", "hydra.run.dir")
+_PLACES = ("hydra.sweep.dir", "hydra.sweep.subdir", "hydra.run.dir", "hydra.output_subdir")
+_WRITERS = ("hydra/job_logging", "hydra/hydra_logging", "hydra.job_logging", "hydra.hydra_logging")
+"""Of Hydra's own, which would write beside what a run leaves."""
+
+MOST_CELLS = 100_000
+"""More than anybody measures: a grid beyond it is a slip."""
+
+_FLAGS_ELSEWHERE = {
+    "--shell-completion": "Hydra's completion does not know the verbs; `list` shows every choice.",
+    "--resolve": "It goes with --cfg job.",
+    "--run": "One run is what is done without -m.",
+    "--experimental-rerun": "`python -m runner again PATH` repeats a recorded run.",
+}
+"""Flags of Hydra's that have no meaning here, and what to do instead."""
 
 
 def checked(words: Sequence[str]) -> list[str]:
     """The words, once it is clear that each is a flag of Hydra's or one override, said once."""
-    parsed, unknown = get_args_parser().parse_known_args(list(words))
+    parsed, unknown = _taken_apart(words)
     for word in [*parsed.overrides, *unknown]:
         if word.startswith("-"):
             raise BadInput(f"{word}: there is no such flag.", "See `python -m runner --help`.")
@@ -43,16 +57,85 @@ def checked(words: Sequence[str]) -> list[str]:
                 f"{key}: said twice, {said[key]!r} and {word!r}.",
                 f"Keep one; to sweep over both: -m {key}=A,B.",
             )
+        if key.startswith(_WRITERS):
+            raise BadInput(f"{key}: is the runner's to say.", "run.log has what a run says.")
         if key in _PLACES:
             raise BadInput(f"{key}: is the runner's to say.", "RUNNER_OUTPUTS names a place.")
         if key.endswith(_FILES_OWN):
             raise BadInput(f"{key}: is its YAML file's to say.", f"Say {root}=NAME.")
-        if key in GROUPS and None in _values(_parsed(word)):
-            raise no_choice(key, "null")
+        override = _parsed(word)
+        values = _values(override)
+        if key in GROUPS or "/" in key:
+            for value in values:
+                if not (override.is_delete() or _is_name(value)):
+                    raise no_choice(key, _spelled(value))
+        if root == "hydra" and None in values:
+            raise BadInput(f"{key}: can't be null.", "Leave it out: Hydra's own is used then.")
+        if key == "resume" and "" in values:  # as in resume=$UNSET
+            raise BadInput("resume: names nothing.", "Say resume=latest or a path, or nothing.")
         said[key] = word
+    _check_size(list(said.values()))
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
     ours = set(said.values())
     return [_for_hydra(word, sweeps_scenarios) if word in ours else word for word in words]
+
+
+def _taken_apart(words: Sequence[str]) -> tuple[Any, list[str]]:
+    """Flags and overrides, as Hydra's parser tells them; what it can't tell is bad input."""
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise BadInput(f"{message}.", "See `python -m runner --help`; flags come first.")
+
+    parser.error = refuse
+    for word in words:
+        if (flag := word.partition("=")[0]) in _FLAGS_ELSEWHERE and not (
+            flag == "--resolve" and "--cfg" in words
+        ):
+            raise BadInput(f"{flag}: is not a flag of the runner's.", _FLAGS_ELSEWHERE[flag])
+    parsed, unknown = parser.parse_known_args(list(words))
+    return parsed, unknown
+
+
+def _is_name(value: Any) -> bool:
+    """Of a file in a group's folder, and not of one elsewhere; or a pattern of such names."""
+    if isinstance(value, Glob):
+        return True
+    value = value.text if isinstance(value, QuotedString) else value
+    return (
+        isinstance(value, str)
+        and bool(value)
+        and not value.startswith("/")
+        and ".." not in value.split("/")
+    )
+
+
+def _spelled(value: Any) -> str:
+    return (
+        "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    )
+
+
+def _check_size(words: Sequence[str]) -> None:
+    """Refuse a grid that is larger than anybody means, before it is made."""
+    cells = 1
+    for word in words:
+        override = _parsed(word)
+        value = override.value()
+        if isinstance(value, RangeSweep):
+            start, stop, step = value.start or 0, value.stop or 0, value.step
+            if not step or not all(map(math.isfinite, (start, stop, step))):
+                raise BadInput(
+                    f"{word}: goes on without end.", "Write range(START,STOP,STEP), STEP not 0."
+                )
+            cells *= max(0, math.ceil((stop - start) / step))
+        elif isinstance(value, ChoiceSweep):
+            cells *= len(value.list)
+    if cells > MOST_CELLS:
+        raise BadInput(
+            f"the sweep has {cells:,} cells, more than {MOST_CELLS:,}.",
+            "Sweep over fewer values: range(START,STOP,STEP) takes larger steps.",
+        )
 
 
 def _for_hydra(word: str, sweeps_scenarios: bool) -> str:
@@ -74,8 +157,11 @@ def _into_mapping(word: str) -> str:
 def _parsed(word: str) -> Override:
     try:
         override: Override = OverridesParser.create().parse_override(word)
+        override.value()
         return override
-    except HydraException as error:
+    except RecursionError:
+        raise BadInput(f"{word[:60]}...: is nested too deeply.", "Give it a plain value.") from None
+    except (HydraException, ValueError, TypeError, ZeroDivisionError) as error:
         raise BadInput(
             f"{word}: can't be read as KEY=VALUE ({first_line(error)}).",
             "Quote what the shell or Hydra would take apart: 'key=\"a value\"'.",
@@ -89,4 +175,7 @@ def _values(override: Override) -> list[Any]:
 
 def no_choice(group: str, name: str) -> BadInput:
     choices = (path.stem for path in (places.conf() / group).glob("*.yaml"))
-    return BadInput(f"{group}={name}: there is no {group} of that name.", nearest(name, choices))
+    return BadInput(
+        f"{group}={name}: there is no {group} of that name.",
+        nearest(name, choices) or "Leave it out.",
+    )

@@ -1,9 +1,9 @@
 """What grows, who holds it, and what it means: from a run's trials to one verdict.
 
-Core: standard library only. How much grows is what the timing trials measured; a host trial says of
-what that growth consists. A place that took memory counts where it goes on: where the least that it
-holds rises from each quarter of the traced steps to the next. What rises and stops in them was
-warm-up, or a buffer that fills.
+Core: standard library and NumPy. How much grows is what the timing trials measured; a host trial
+says of what that growth consists. A place that took memory counts where it goes on: where the least
+that it holds rises from each quarter of the traced steps to the next. What rises and stops in them
+was warm-up, or a buffer that fills.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from runner.judging.growth import HOST
 from runner.metrics import readable_bytes
 from runner.records import Record, Trial
 
@@ -123,7 +124,12 @@ def judge(record: Record) -> Leak:
     )
     verdict = _verdict(record, leak, stopped)
     sentence = _sentence(record, replace(leak, verdict=verdict), stopped)
-    return replace(leak, verdict=verdict, sentence=sentence, notes=tuple(_notes(record, leak)))
+    return replace(
+        leak,
+        verdict=verdict,
+        sentence=sentence,
+        notes=tuple(_notes(record, replace(leak, verdict=verdict))),
+    )
 
 
 # Holders.
@@ -152,7 +158,8 @@ def _holders(held: Mapping[str, Any]) -> tuple[tuple[Holder, ...], tuple[Stopped
             what = largest["what"]
             found.append(Holder(kind, rate, count, file, line, largest["code"], what))
         elif _rose_and_stopped(bytes_):
-            stopped.append(Stopped(f"{file}:{line}", largest["what"], bytes_[-1]))
+            where = f"{file}:{line}" if file else "no line of Python"
+            stopped.append(Stopped(where, largest["what"], bytes_[-1]))
     with_chains = _with_chains(found, held)
     if sum(each.bytes_per_step for each in with_chains) < LEAST_BYTES:
         with_chains = ()
@@ -187,21 +194,28 @@ def _sum(series: Iterable[Sequence[float]]) -> list[float]:
 
 
 def _with_their_lines(survivors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """XLA compiles on threads of its own, which have no line; where one line alone has executables
-    made, those are its, too."""
-    lines = {
-        (each["file"], each["line"], each["code"])
-        for each in survivors
-        if each["kind"] == "executable" and each["file"]
-    }
-    if len(lines) != 1:
+    """XLA compiles on threads of its own, which have no line. Where nearly all executables that
+    have one have the same, that line had the others compiled, too; and where none has one, the line
+    that nearly all graphs were traced at, since a graph is what XLA compiles."""
+    by_line = _by_line(survivors, "executable") or _by_line(survivors, "graph")
+    if not by_line:
         return list(survivors)
-    file, line, code = lines.pop()
-    theirs = {"file": file, "line": line, "code": code}
+    line = max(by_line, key=lambda each: by_line[each])
+    if by_line[line] < 0.8 * sum(by_line.values()):
+        return list(survivors)
+    theirs = dict(zip(("file", "line", "code"), line, strict=True))
     return [
         {**each, **theirs} if each["kind"] == "executable" and not each["file"] else each
         for each in survivors
     ]
+
+
+def _by_line(survivors: Sequence[Mapping[str, Any]], kind: str) -> dict[tuple[Any, ...], float]:
+    found: dict[tuple[Any, ...], float] = defaultdict(float)
+    for each in survivors:
+        if each["kind"] == kind and each["file"] and (rate := _rate(each["bytes"])) > 0:
+            found[each["file"], each["line"], each["code"]] += rate
+    return found
 
 
 def _with_chains(found: Sequence[Holder], held: Mapping[str, Any]) -> tuple[Holder, ...]:
@@ -284,6 +298,8 @@ def _slope(steps: Sequence[int], values: Sequence[float]) -> float:
 def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
     host, tensor = leak.host_growth_bytes_per_step, leak.tensor_growth_bytes_per_step
     holding = [each for each in leak.holders if each.kind != "malloc"]
+    if holding and _would_have_shown(record, leak):
+        return "fills"
     if tensor and tensor > 0:
         return "grows"
     if host is None:
@@ -297,6 +313,14 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
             return "fills" if stopped else "flat"
         return "flat" if any(each.kind == "malloc" for each in leak.holders) else "unclear"
     return "grows" if host > 0 else "flat"
+
+
+def _would_have_shown(record: Record, leak: Leak) -> bool:
+    """Whether the timing trials, which take more steps than can be traced, would have had to see
+    what still rose while it was traced, and saw nothing: then it stops."""
+    steps = max((len(each.steps.get("host_bytes", ())) for each in record.trials), default=0)
+    rise = (leak.explained_bytes_per_step or 0) * steps / 2
+    return leak.host_growth_bytes_per_step == 0 and rise > 4 * HOST.floor_bytes
 
 
 def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
@@ -313,6 +337,12 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
         more = f", and {len(holding) - 2} more" if len(holding) > 2 else ""
         told = f": {', '.join(parts)}{more}" if parts else ""
         return f"grows {readable_bytes(total)} a step{told}"
+    if leak.verdict == "fills" and not stopped:
+        first_holder = leak.holders[0]
+        return (
+            f"rises and stops: {_held_as(first_holder)[3:]} at {first_holder.where} rose while it "
+            "was traced, and not over all the steps that were timed"
+        )
     if leak.verdict == "fills":
         first = stopped[0]
         amount = readable_bytes(first.bytes)
@@ -340,7 +370,7 @@ def _held_as(holder: Holder) -> str:
 
 def _notes(record: Record, leak: Leak) -> Iterable[str]:
     growth = max(leak.host_growth_bytes_per_step or 0, leak.explained_bytes_per_step or 0)
-    if growth > 0 and any(each.kind != "malloc" for each in leak.holders):
+    if growth > 0 and leak.verdict == "grows":
         yield _full(record, growth)
     for trial in record.trials:
         if not trial.outcome.completed:

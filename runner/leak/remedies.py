@@ -24,11 +24,11 @@ def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
     before, after = getattr(leak, name), record.metrics.get(name)
     if not record.outcome.completed:
         return Remedy(change, command, None, f"could not be tried: {record.outcome.reason}")
+    if not before:
+        return Remedy(change, command, after, "unclear: too little grows for one process to tell")
     if after is None:
         why = record.unavailable.get(name, "it was not measured")
         return Remedy(change, command, None, f"unclear: {why}")
-    if not before:
-        return Remedy(change, command, after, "unclear: too little grows for one process to tell")
     share = after / before
     if share <= _STOPS:
         return Remedy(change, command, after, "stops it")

@@ -110,5 +110,5 @@ def pictures(folder: Path, into: Path | None = None) -> list[Path]:
 
 def _keep(path: Path, text: str) -> Path:
     with places.whole(path) as scratch:
-        scratch.write_text(text, encoding="utf-8")
+        scratch.write_text(text, encoding="utf-8", errors="replace")
     return path

@@ -214,6 +214,7 @@ class Figure {
     const { born, died, sizes, count } = lives;
     const field = this.field = new Int32Array(width * height);  // a band's number and 1; 0: none
     const tops = new Float64Array(width), rows = new Int32Array(width);
+    const next = new Float64Array(width).fill(low + 0.5 / scale);  // from where a row is its own
     const least = LABEL_HEIGHT * this.ratio;
     this.labels = [];
     const lay = (band, first, last, size) => {
@@ -221,10 +222,10 @@ class Figure {
       let run = 0, longest = 0, at = 0, bottom = -1;
       for (let column = first; column < last; column++) {
         const top = tops[column] += size;
-        const from = rows[column];
-        if (top <= low) continue;
-        const to = Math.min(height, Math.round((top - low) * scale));
+        if (top < next[column]) continue;
+        const from = rows[column], to = Math.min(height, Math.round((top - low) * scale));
         rows[column] = to;
+        next[column] = to < height ? low + (to + 0.5) / scale : Infinity;
         for (let place = (height - 1 - from) * width + column, row = from; row < to; row++) {
           field[place] = mark;
           place -= width;
@@ -264,20 +265,19 @@ class Figure {
       lines[band + 1] = pixel(mix(fill, ground, 0.5));
     };
     fills[0] = lines[0] = pixel(ground);
-    const cache = new Map();
+    const known = new Int32Array(4 * lives.kinds.length);  // the first band of each look, and 1
     for (let band = 0; band < lives.count; band++) {
-      const group = lives.group(band, by), kind = lives.kind[band], key = `${kind} ${group}`;
-      const known = cache.get(key);
-      if (known === undefined) {
+      const kind = lives.kind[band], look = 4 * kind + lives.part[band], like = known[look];
+      if (like) {
+        fills[band + 1] = fills[like];
+        lines[band + 1] = lines[like];
+      } else {
+        const group = lives.group(band, by);
         const lit = this.whole.lit === null || this.whole.lit === this.whole.nameOf(group);
         shade(band, this.whole.colourOf(group), lit, (kind % 4) * 0.07);
-        stripes[band + 1] = by === "kind" ? lives.part[band] : 0;
-        cache.set(key, band + 1);
-      } else {
-        fills[band + 1] = fills[known];
-        lines[band + 1] = lines[known];
-        stripes[band + 1] = stripes[known];
+        known[look] = band + 1;
       }
+      stripes[band + 1] = lives.part[band];
     }
     shade(lives.count, "unknown", this.whole.lit === null, 0);
     const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer);
@@ -479,7 +479,7 @@ class Figure {
     this.toldOf = lives;
     if (band < 0) {
       const hints = ["Point at a band, or tap it, and its tensor stands here; press, and it stays.",
-        "Drag to zoom: across for time, a box for both. Twice pressed is the whole step again.",
+        "Drag to zoom: across for time, a box for both. Twice pressed shows all again.",
         "A colour's name below lights it alone. On the keyboard: arrows, Enter, + and −, P for the "
           + "peak, Escape."];
       card.replaceChildren(...hints.map((words) => element("p", "hint", words)));
@@ -495,7 +495,7 @@ class Figure {
     if (frame) {
       const code = element("code", "", frame[3] || "");
       fact("line", `${lives.place(kind)}, in ${frame[2].split(".").at(-1)}`, element("br"), code);
-    } else fact("line", "no line of code is known for it");
+    } else fact("line", lives.why || "no line of code is known for it");
     const born = lives.times[lives.born[band]];
     fact("born", lives.born[band] ? `at ${readableTime(born)}` : "before the step");
     fact("freed", this.freed(band));
@@ -514,13 +514,13 @@ class Figure {
   freed(band) {
     const { lives } = this, event = lives.died[band];
     if (event >= lives.times.length) return "not in this step";
-    const lived = lives.times[event] - lives.times[lives.born[band]];
-    const when = `at ${readableTime(lives.times[event])}, ${readableTime(lived)} after `
-      + (lives.born[band] ? "its birth" : "the step began");
+    const lived = readableTime(lives.times[event] - lives.times[lives.born[band]]);
+    const when = `at ${readableTime(lives.times[event])}`
+      + (lives.born[band] ? `, ${lived} later` : "");
     const latest = lives.latest[event];
     if (latest < 0) return when;
     const kind = lives.kinds[lives.kind[latest]];
-    const place = kind.stack.length ? `, ${lives.place(kind)}` : "";
+    const place = kind.stack.length ? ` at ${lives.shortPlace(kind)}` : "";
     return latest === band ? `${when}: nothing was made in between`
       : `${when}, once ${kind.tensor} was made${place}`;
   }
@@ -735,12 +735,18 @@ class Whole {
     for (const figure of this.figures) figure.show(await this.open(Number(figure.root.dataset.cell)));
     for (const each of this.root.querySelectorAll("[hidden]:not(.told)")) each.hidden = false;
     for (const each of this.root.querySelectorAll("h3")) each.hidden = true;  // the choice says it
-    this.reset();
+    this.renew();
   }
 
   async choose(figure, cell) {
     figure.show(await this.open(cell));
     figure.root.querySelector("h3").textContent = this.cells[cell].dataset.name;
+    this.renew();
+  }
+
+  renew() {
+    this.rank();
+    this.legend();
     this.reset();
   }
 
@@ -754,11 +760,11 @@ class Whole {
       radio.addEventListener("change", () => {
         this.by = by;
         this.lit = null;
-        this.draw();
+        this.recolour();
       });
       choice.append(element("label", "", radio, element("span", "", by)));
     }
-    this.back = element("button", "", "whole step");
+    this.back = element("button", "", "show all");
     this.back.type = "button";
     this.back.addEventListener("click", () => this.reset());
     bar.append(choice, this.back);
@@ -777,9 +783,13 @@ class Whole {
   }
 
   draw() {
-    this.rank();
     for (const figure of this.figures) figure.draw();
+  }
+
+  recolour() {
+    this.rank();
     this.legend();
+    this.draw();
   }
 
   // The largest groups at the peaks that are shown get a colour each, the others one together.
@@ -832,7 +842,7 @@ class Whole {
       button.setAttribute("aria-pressed", this.lit === name);
       button.addEventListener("click", () => {
         this.lit = this.lit === name ? null : name;
-        this.draw();
+        this.recolour();
         [...root.children][names.indexOf(name)]?.focus();
       });
       return button;

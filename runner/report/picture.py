@@ -38,17 +38,22 @@ class Told:
     lives: Lives
     frames: Sequence[Frame]
     peak_bytes: int
-    moment: str
+    why: str = ""
+    """There is no line where there is none."""
 
     @staticmethod
     def of(name: str, allocations: Allocations | None) -> Told | None:
         """`None` where the record has no lives, as older ones don't."""
         if not allocations or not allocations.lives:
             return None
-        moment = peak.moment(allocations)
+        whys = {line.why for line in allocations.lines if line.file is None and line.why}
         return Told(
-            name, allocations.lives, allocations.frames, allocations.total_bytes, moment
-        )  # fmt: skip
+            name,
+            allocations.lives,
+            allocations.frames,
+            allocations.total_bytes,
+            whys.pop() if len(whys) == 1 else "",
+        )
 
     @cached_property
     def stack(self) -> Stack:
@@ -93,14 +98,14 @@ def _how(cells: Sequence[Told]) -> str:
     if len(cells) == 1:
         lives = cells[0].lives
         tensors = sum(band.tensors for band in lives.bands)
-        words = f"{tensors:,} tensors of the peak's step in {len(lives.bands):,} bands"
+        words = f"{tensors:,} tensors in {len(lives.bands):,} bands"
         rest = f", {lives.rest_count:,} that were small or short-lived as one" * bool(
             lives.rest_count
         )
         return (
             f"{words}{rest}: those that came and went together are one. The upper edge is the "
-            "exact curve of live bytes; where the screen has less room than the step has events, "
-            "it shows the highest."
+            "exact curve of live bytes; where the screen has less room than there are events, it "
+            "shows the highest."
         )
     return (
         "Bytes on one scale, each as wide as its own step; the smallest and shortest lives of a "
@@ -167,7 +172,7 @@ def _table(told: Told) -> Element:
         "div",
         tag(
             "table",
-            tag("caption", words),
+            tag("caption", words, aria_live="polite"),
             tag("thead", tag("tr", heads)),
             tag("tbody", rows),
         ),
@@ -235,6 +240,7 @@ def packed(told: Told) -> str:
             [printable(str(value)) for value in told.frames[number]] for number in used
         ],
         "parts": list(peak.PARTS.values()),
+        "why": printable(told.why),
     }  # fmt: skip
     text = json.dumps(data, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()

@@ -252,7 +252,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     from runner.trial.execution import Execution
     from runner.trial.measure import between, samples
     from runner.trial.measure.calls import Calls
-    from runner.trial.measure.meters import MemoryMeter
+    from runner.trial.measure.meters import HostMemory, MemoryMeter
     from runner.trial.measure.replay import NoAllocations, Traced
     from runner.trial.measure.requests import RequestCollector
     from runner.trial.measure.tracing import AllocationTracing
@@ -263,8 +263,10 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     execution = Execution(experiment.execution)
     requests = RequestCollector(placed.allocator)
     also = requests.feed if assignment.with_requests else None
-    calls = Calls([_folder_of(experiment.scenario)], Path(tempfile.gettempdir()) / "xla")
-    calls.watch()
+    calls = None
+    if assignment.with_lines:
+        calls = Calls([_folder_of(experiment.scenario)], Path(tempfile.gettempdir()) / "xla")
+        calls.watch()
     tracing = AllocationTracing(placed.allocator, also=also, witness=calls)
     steps = experiment.measure.memory_steps
     remedy = between.remedy(experiment.measure.between_steps)
@@ -293,6 +295,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
     if placed.is_disarmed and not counted:
         found = NoAllocations(devices.DISARMED)
         del facts["allocator_peak_bytes"]
+    facts["process_peak_bytes"] = HostMemory().read().high_water  # with all that tracing takes
     if assignment.with_requests:
         facts["requests"] = requests.to_json()
     return samples.of_memory_trial(found, facts)

@@ -157,3 +157,12 @@ def test_a_remedy_that_could_not_be_measured_says_why() -> None:
     tried = record(place(), host_growth=None)
     tried.unavailable["host_growth_bytes_per_step"] = "needs 200 steps"
     assert remedies.outcome("x", "", leak, tried).verdict == "unclear: needs 200 steps"
+
+
+def test_what_rises_while_it_is_traced_and_not_while_it_is_timed_fills() -> None:
+    growing = [each * 40 for each in RISING]
+    found = record(place(bytes_=growing), host_growth=0)
+    found.trials[0].steps["host_bytes"] = [25e6] * 200
+    leak = judge(found)
+    assert leak.verdict == "fills"
+    assert leak.sentence.startswith("rises and stops: ")

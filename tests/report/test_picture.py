@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runner import report
-from runner.allocations import Frame, Kind
+from runner.allocations import Frame, Kind, Line, Split
 from runner.metrics import readable_bytes, readable_seconds
 from runner.report import picture, stacking
 from tests.factories import kept
@@ -64,8 +64,8 @@ def test_a_record_without_lives_has_no_picture(run_folder: Path) -> None:
     assert tree.all("canvas") == []
 
 
-def test_the_data_are_a_tenth_of_the_record_s_and_say_the_same() -> None:
-    told = picture.Told("run", many(2_000), FRAMES, 1, "in step 1")
+def test_the_data_are_small_and_say_the_same() -> None:
+    told = picture.Told("run", many(2_000), FRAMES, 1)
     packed = picture.packed(told)
     data = json.loads(zlib.decompress(base64.b64decode(packed)))
     stack = told.stack
@@ -75,6 +75,16 @@ def test_the_data_are_a_tenth_of_the_record_s_and_say_the_same() -> None:
     times = [round((event - stack.events[0]) * 1e9) for event in stack.events]
     assert [sum(data["steps"][:3]), sum(data["steps"])] == [times[2], times[-1]]
     assert len(packed) < 50_000
+
+
+def test_where_no_line_is_known_the_card_says_why() -> None:
+    line = Line(None, None, None, 1, 4, 1.0, Split(0, 4, None, 0), (), why="made by TensorFlow")
+    record = run_with(KNOWN, KNOWN_PEAK)
+    assert record.allocations is not None
+    told = picture.Told.of("run", dataclasses.replace(record.allocations, lines=(line,)))
+    assert told is not None
+    data = json.loads(zlib.decompress(base64.b64decode(picture.packed(told))))
+    assert data["why"] == "made by TensorFlow"
 
 
 def test_a_sweep_s_page_holds_few_bands_of_each_cell_and_the_exact_edge(tmp_path: Path) -> None:
@@ -231,7 +241,7 @@ def test_pointing_tells_the_tensor_and_a_click_keeps_it(open_page: Open, known_p
         "net/dense",
         "gradient: made in the step, kept for the gradient",
         "at 4.00 s",
-        "at 7.00 s, 3.00 s after its birth, once Const was made",
+        "at 7.00 s, 3.00 s later, once Const was made",
         "train.py:3",
     ):
         assert words in told, words

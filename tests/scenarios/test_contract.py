@@ -22,6 +22,8 @@ from runner.composing import composition
 from runner.config import Experiment
 from runner.errors import BadInput, RunnerError
 from runner.export.allocations import chrome_trace
+from runner.isolation.server import Server
+from runner.plan import Assignment
 from runner.records import Record, Status
 from runner.running import environment, lifecycle
 from runner.scenario import Scenario, Varies, varies
@@ -46,6 +48,10 @@ NEEDED = {"callable": ("scenario.target=tests.scenarios.theirs:plain_step",)}
 
 MEANT_TO_FAIL = ("document_example",)
 """Its default is an example that TensorFlow refuses; which fail, and how, is in test_documents."""
+
+NAMELESS = (("callable", "xla"),)
+"""XLA makes its only op the broadcast of a constant that it names after no node, and the function
+is called by the runner itself: there is no line of the user's to be known."""
 
 CONTRACT = """
 python_loop         iterations=100 size=100 gradient=none|tape stop_gradient=false watch=true
@@ -200,6 +206,14 @@ def two_runs(measure: Measure, name: str, execution: str) -> tuple[Record, Recor
     return _run_already[cell]
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    warm = Server(tmp_path_factory.mktemp("server") / "server.log")
+    warm.start()
+    yield warm
+    warm.stop()
+
+
 class TestTheFiles:
     @scenarios
     def test_a_scenario_composes_from_its_yaml_alone(self, name: str) -> None:
@@ -304,6 +318,39 @@ class TestARun:
             assert sum(sizes) == record.allocations.total_bytes
             assert sum(sizes) == record.metrics["tensor_peak_bytes"]
             assert sizes == sorted(sizes, reverse=True)
+
+    @in_cells([cell for cell in WORKING if cell not in NAMELESS])
+    def test_gives_every_byte_at_the_peak_to_a_line_of_the_user_s_code(
+        self, name: str, execution: str, measure: Measure
+    ) -> None:
+        """All but 1 % of them, or 64 bytes in these small cells: what TensorFlow's own threads make
+        while no call is under way."""
+        for record in two_runs(measure, name, execution):
+            assert record.allocations is not None
+            lines, total = record.allocations.lines, record.allocations.total_bytes
+            assert sum(line.bytes for line in lines) == total
+            assert all(sum(part.bytes for part in line.parts) == line.bytes for line in lines)
+            assert all(line.code and not line.why for line in lines if line.file)
+            assert all(line.why for line in lines if not line.file)
+            unknown = sum(line.bytes for line in lines if not line.file or line.is_library)
+            assert unknown <= max(64, 0.01 * total)
+
+    @in_cells([cell for cell in WORKING if declared(*cell) is None])
+    def test_has_the_same_figures_with_lines_as_without(
+        self, name: str, execution: str, server: Server
+    ) -> None:
+        plan = composition.plan(words(name, execution), Path("/nonexistent"))
+        experiment = plan.cells[0].experiment
+        one, other = (
+            server.run(Assignment(experiment, "memory", 0, with_lines=with_lines), 120)
+            for with_lines in (True, False)
+        )
+        assert one.outcome.completed
+        assert one.steps == other.steps
+        assert one.phases == other.phases
+        assert one.allocations is not None
+        assert other.allocations is not None
+        assert one.allocations.total_bytes == other.allocations.total_bytes
 
     @in_cells(WORKING)
     def test_has_its_peak_as_the_maximum_of_its_curves(

@@ -27,6 +27,10 @@ class Frame(NamedTuple):
     function: str
 
 
+def _runs_nodes(called: str) -> bool:
+    return called.startswith("__") or called == SESSION
+
+
 class Site(NamedTuple):
     """A place from which TensorFlow is called: the number of its stack, the name scope, which is
     Keras' layer, the op or function that is called, whether in a backward pass, and of a value that
@@ -42,7 +46,7 @@ class Site(NamedTuple):
     @property
     def function(self) -> str:
         """What is called, if it runs nodes of a graph."""
-        return self.called if self.called.startswith("__") or self.called == SESSION else ""
+        return self.called if _runs_nodes(self.called) else ""
 
 
 class Origin(NamedTuple):
@@ -58,6 +62,10 @@ class Origin(NamedTuple):
     """The op or the function that was being called."""
     shape: tuple[int, ...] | None = None
     dtype: int = 0
+
+    @property
+    def is_eager(self) -> bool:
+        return bool(self.called) and not _runs_nodes(self.called)
 
 
 class Witness(Protocol):
@@ -141,7 +149,7 @@ def _unoptimised(node: str) -> Iterator[str]:
             if shorter == rest:
                 break
             rest = shorter
-        rest = re.sub(r"(?:-folded.*|_\d+|-\w+)$", "", rest)
+        rest = re.sub(r"(?:_recip|_enter|_merged_input|_\d+|(?:-\w+)+)$", "", rest)
         yield scope + rest
     elif name != node:
         yield name

@@ -501,7 +501,8 @@ class Replay:
 
     def _passes(self) -> tuple[Any, Any]:
         """Which kinds are of the forward pass, and which of the backward one. Of the forward pass
-        are those in a scope in which something has a gradient; an optimizer's are of neither."""
+        are those in a scope in which something has a gradient; an optimizer's are of neither. What
+        runs eagerly goes in order, and needs no forward pass to be told by."""
         backward = [
             kind.is_backward and kind.shape is not None for kind in self._kinds
         ]  # what has no shape is a constant that was folded while the graph was made ready
@@ -512,7 +513,9 @@ class Replay:
             for parts in [kind.scope.split("/")[:-1]]
             for length in range(1, len(parts) + 1)
         }
-        forward = [kind.scope in differentiated for kind in self._kinds]
+        forward = [
+            kind.scope in differentiated and not kind.origin.is_eager for kind in self._kinds
+        ]
         return np.array(forward, bool), np.array(backward, bool)
 
     def _knows_all(self, numbers: Ints) -> bool:

@@ -121,7 +121,7 @@ class Blocks:
                     continue
                 if "temp" in what:
                     return (_at_the_fullest(whole, values),)
-                if "output shape" in what:  # the addresses of a function's results
+                if "output shape is |(" in what:  # the addresses of several results
                     return ((Buffer("results", "", None, "untyped", whole),),)
                 if "live-out" in what:
                     results.append(_whole(whole, [max(values, key=lambda value: value.end)]))

@@ -124,6 +124,16 @@ def differentiated(xs):
     return y, first
 
 
+def twice(xs):
+    for name in ("thread", "plain"):  # the larger one first: the peak is in its backward pass
+        x = xs[name]
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.square(tf.square(x))  # taped
+        tape.gradient(y, x)
+        del y
+
+
 def fitting():
     inputs = keras.Input([64])
     model = keras.Model(inputs, keras.layers.Dense(333, name="wide")(inputs))  # model
@@ -187,6 +197,7 @@ found = {
     "eager": trial(stepping(mine.threaded)),
     "graph": trial(stepping(mine.step, autograph=True)),
     "xla": trial(stepping(mine.step, jit_compile=True)),
+    "twice": trial(stepping(mine.twice)),
     "own_eager": trial(stepping(mine.differentiated)),
     "own_graph": trial(stepping(mine.differentiated, autograph=True)),
     "fit_eager": trial(fitting(True)),
@@ -311,6 +322,13 @@ def test_what_a_forward_pass_leaves_for_an_eager_backward_pass_is_the_gradient_s
 ) -> None:
     split = found["fit_eager"]["split"]
     assert split["gradient_bytes"] >= 4 * 32 * 333
+
+
+def test_each_of_two_backward_passes_in_a_step_has_what_is_kept_for_it(found: Any) -> None:
+    (line,) = (
+        each for each in found["twice"]["lines"] if (each["file"], each["line"]) == place("taped")
+    )
+    assert line["split"]["gradient_bytes"] == line["bytes"] == 2 * BYTES["thread"]
 
 
 def test_under_a_debugger_the_lines_are_the_same_and_the_debugger_goes_on(found: Any) -> None:

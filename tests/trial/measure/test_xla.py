@@ -1,0 +1,86 @@
+"""XLA's buffer assignment, as XLA writes it, shortened by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.trial.measure.xla import ALIGNMENT, Blocks, Buffer
+
+ASSIGNMENT = """\
+BufferAssignment:
+allocation 0: size 400, parameter 0, shape |f32[100]| at ShapeIndex {}:
+ value: <1 arg0.1 @0> (size=400,offset=0): f32[100]{0}
+allocation 1: size 400, maybe-live-out:
+ value: <2 first @0> (size=400,offset=0): f32[100]{0}
+ value: <5 copy.1 @0> (size=400,offset=0): f32[100]{0}
+allocation 2: size 16, output shape is |(f32[100])|, maybe-live-out:
+ value: <6 XLA_Retvals.5{} @0> (size=16,offset=0): (f32[100]{0})
+allocation 3: size 1300, preallocated-temp:
+ value: <3 tanh @0> (size=400,offset=0): f32[10,10]{1,0}
+ value: <4 fusion @0> (size=400,offset=448): s32[100]{0}
+ value: <7 late @0> (size=800,offset=448): f32[200]{0}
+
+Total bytes used: 2500 (2.4KiB)
+
+Used values:
+<2 first @0>
+ positions:
+  first
+ from instruction: %first = f32[100] add(%arg0.1, %arg0.1), metadata={op_type="AddV2" op_name="a/add"}
+<3 tanh @0>
+ from instruction: %tanh = f32[10,10] tanh(%first), metadata={op_type="Tanh" op_name="a/Tanh"}
+<4 fusion @0>
+ from instruction: %fusion = s32[100] fusion(%tanh), kind=kLoop
+<5 copy.1 @0>
+ from instruction: %copy.1 = f32[100] copy(%first)
+<7 late @0>
+ from instruction: %late = f32[200] dot(%tanh), metadata={op_type="MatMul" op_name="b/MatMul"}
+
+HloLiveRange (max 9):
+  BufferLiveRange:
+    first{}:1-3
+    tanh{}:2-6
+    fusion{}:3-4
+    late{}:5-6
+    copy.1{}:7-9
+"""  # noqa: E501
+
+
+@pytest.fixture
+def blocks(tmp_path: Path) -> Blocks:
+    name = "module_0000.a_inference_step_12__XlaMustCompile_true.cpu-buffer-assignment.txt"
+    (tmp_path / name).write_text(ASSIGNMENT)
+    return Blocks(tmp_path)
+
+
+def test_a_temporary_block_holds_what_lives_at_its_fullest_moment_and_sums_to_it(
+    blocks: Blocks,
+) -> None:
+    (held,) = blocks.opened("__inference_step_12", 1300)
+    assert held == (
+        Buffer("Tanh", "a/Tanh", (10, 10), "float32", 400),
+        Buffer("MatMul", "b/MatMul", (200,), "float32", 800),
+        Buffer(ALIGNMENT, "", None, "untyped", 100),
+    )
+    assert sum(buffer.bytes for buffer in held) == 1300
+
+
+def test_a_result_is_what_was_last_written_there_and_a_copy_is_of_what_was_copied(
+    blocks: Blocks,
+) -> None:
+    assert blocks.opened("__inference_step_12", 400) == (
+        (Buffer("copy", "a/add", (100,), "float32", 400),),
+    )
+
+
+def test_the_addresses_of_the_results_are_named_so(blocks: Blocks) -> None:
+    assert blocks.opened("__inference_step_12", 16) == (
+        (Buffer("results", "", None, "untyped", 16),),
+    )
+
+
+def test_nothing_is_opened_that_fits_no_size_or_no_function(blocks: Blocks) -> None:
+    assert blocks.opened("__inference_step_12", 77) == ()
+    assert blocks.opened("__inference_other_12", 1300) == ()
