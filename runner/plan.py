@@ -51,6 +51,10 @@ class Plan:
     """Where another than Hydra's own is to run the cells: which."""
 
 
+TRACER_MB = 2500
+"""What tracing holds at most, and five times that while it writes its events out."""
+
+
 @dataclass(frozen=True)
 class Assignment:
     """What one child is to do."""
@@ -65,6 +69,17 @@ class Assignment:
     with_lines: bool = True
     """Of a memory trial: note which line of code makes what. Without, only to show that the figures
     are the same."""
+    more_host_mb: int = 0
+    """On top of the limit on host memory: to see whether it was the limit that ended a child."""
+
+    @property
+    def host_limit_mb(self) -> int | None:
+        """The limit is the user's code's: what traces gets what its tracer may take on top, so that
+        a timing trial alone tells whether the limit holds."""
+        limit_mb = self.experiment.measure.host_limit_mb
+        if limit_mb is None:
+            return None
+        return limit_mb + self.more_host_mb + (0 if self.is_timed else TRACER_MB)
 
     @property
     def is_timed(self) -> bool:

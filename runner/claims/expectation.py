@@ -169,9 +169,9 @@ class Bounded(OfMetric):
     def within(self, size: int, reading: Reading) -> Finding:
         """Whether the whole interval lies within the thresholds, or all of it outside."""
         covers = (size,)
-        if reading.value is None:
-            return Finding(covers, None, why=reading.why)
         if reading.interval is None:
+            if reading.value is None:
+                return Finding(covers, None, why=reading.why)
             why = "from one process there is no telling how far it can be trusted"
             return Finding(covers, None, reading.value, why=why)
         least = -math.inf if self.at_least is None else self.at_least
@@ -181,7 +181,11 @@ class Bounded(OfMetric):
             return Finding(covers, True, reading.value, reading.interval)
         if high < least or low > most:
             return Finding(covers, False, reading.value, reading.interval)
-        why = f"from {low:.3g} to {high:.3g}, it may lie on either side of the threshold"
+        why = (
+            reading.why
+            if reading.value is None
+            else (f"from {low:.3g} to {high:.3g}, it may lie on either side of the threshold")
+        )
         return Finding(covers, None, reading.value, reading.interval, why)
 
     def bounds(self) -> str:
@@ -210,12 +214,19 @@ class InUnits(Bounded):
     def counted(self, tested: Tested) -> str:
         """The figures in units."""
         unit = f" x {readings.pretty(self.unit)}" if self.unit else ""
-        return listed([readings.number(each.measured) for each in tested.findings]) + unit
+        found = [readings.bounded(each.measured, each.interval) for each in tested.findings]
+        return listed(found) + unit
 
 
 def shown(metric: str, read: Sequence[Reading]) -> list[str]:
     """Each value with its unit."""
-    return [measure(metric).readable(each.value) for each in read]
+    readable = measure(metric).readable
+    return [
+        f"at most {readable(each.interval[1])}"
+        if each.value is None and each.interval
+        else readable(each.value)
+        for each in read
+    ]
 
 
 def listed(values: Sequence[str]) -> str:

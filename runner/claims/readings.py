@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.errors import BadInput, nearest
-from runner.judging import comparison, selection
+from runner.judging import comparison, estimate, selection
 from runner.metrics import METRICS, Metric
 from runner.records import Phase, Record
 
@@ -35,17 +35,16 @@ _FIGURES = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A figure of one cell, with its interval where it has one; or why there is none."""
+    """A figure of one cell, with its interval where it has one; or why there is none, and then
+    perhaps the bounds that it lies within."""
 
     value: float | None
     interval: tuple[float, float] | None = None
     why: str = ""
 
     def over(self, unit: float) -> Reading:
-        if self.value is None:
-            return self
         interval = self.interval and (self.interval[0] / unit, self.interval[1] / unit)
-        return Reading(self.value / unit, interval)
+        return Reading(None if self.value is None else self.value / unit, interval, self.why)
 
 
 def measure(name: str) -> Metric:
@@ -89,7 +88,9 @@ def read(record: Record, name: str) -> Reading:
     value_or_none = record.metrics.get(name)
     if value_or_none is None:
         why = record.unavailable.get(name, "does not apply")
-        return Reading(None, why=f"{metric.label}: {why}")
+        most = estimate.growth_at_most(record.trials, name)
+        bounds = None if most is None else (0.0, most)
+        return Reading(None, bounds, f"{metric.label}: {why}")
     if metric.source == "timing":
         return Reading(value_or_none, record.intervals.get(name))
     return Reading(value_or_none, (value_or_none, value_or_none))
@@ -123,6 +124,13 @@ def unit_of(unit: str | None, spec: Mapping[str, Any]) -> float:
 
 def pretty(unit: str) -> str:
     return " · ".join(selection.short(word.strip()) for word in unit.split("*"))
+
+
+def bounded(value: float | None, bounds: tuple[float, float] | None, sign: str = "") -> str:
+    """A number; where only its bounds are known, the upper one."""
+    if value is None and bounds:
+        return f"at most {sign}{number(bounds[1])}"
+    return f"{sign}{number(value)}"
 
 
 def number(value: float | None) -> str:

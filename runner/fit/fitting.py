@@ -75,7 +75,7 @@ def _searched(
                 )
     except Interrupted as stop:
         for limit in found[-1:]:
-            limit.problem = str(stop)
+            limit.stop(str(stop))
         return found, stop
     finally:
         onlooker.close()

@@ -18,7 +18,7 @@ from runner.errors import BadInput
 from runner.fit import search as fitting
 from runner.fit.search import Found, Model, Probe, Search
 from runner.isolation.server import Server
-from runner.judging import growth, selection
+from runner.judging import growth, repeats, selection
 from runner.metrics import readable_bytes
 from runner.plan import Assignment, Planned
 from runner.records import Outcome, Record, Status, Trial
@@ -64,6 +64,15 @@ class Limit:
         return self.found.largest if self.found and self.record else None
 
     @property
+    def completed(self) -> int | None:
+        """The largest value that has completed, whatever ended the search."""
+        return max((probe.value for probe in self.probes if probe.fits), default=None)
+
+    def stop(self, why: str) -> None:
+        """There is no answer; what had completed is said all the same."""
+        self.problem = f"{why}; {_largest_so_far(self)}"
+
+    @property
     def model(self) -> Model | None:
         return fitting.model(self.probes)
 
@@ -77,6 +86,7 @@ class Limit:
             "strategy": self.strategy.name,
             "vary": self.vary,
             "largest": self.largest,
+            "largest_completed": self.completed,
             "metric_at_largest": self.metrics,
             "trials": self.trials,
             "fails": self.found.fails if self.found else None,
@@ -108,7 +118,7 @@ class _RealProber:
         done = self.trials.setdefault(value, [])
         if len(done) >= len(wanted):  # once more, then
             done.clear()
-        probe = self._memory(value, cell, wanted[0], done)
+        probe = self._first(value, cell, wanted[0], done)
         if probe.fits and (whole or probe.whole):
             probe = self._rest(probe, wanted, done)
         self.limit.probes.append(probe)
@@ -120,18 +130,20 @@ class _RealProber:
             self.limit.strategy.cell, self.limit.strategy.number, {self.limit.vary: value}
         )
 
-    def _memory(
-        self, value: int, cell: Planned, assignment: Assignment, done: list[Trial]
-    ) -> Probe:
-        """The first trial. `whole` in what it returns: that more trials are needed to tell."""
+    def _first(self, value: int, cell: Planned, assignment: Assignment, done: list[Trial]) -> Probe:
+        """The first trial: of memory; under a limit on the host's, which a tracer would break, of
+        time. `whole` in what it returns: that more trials are needed to tell."""
         known = next((p for p in reversed(self.limit.probes) if p.value == value and done), None)
         if known is not None:
             return known
-        trial = self._run(value, replace(assignment, with_requests=True))
+        traced = not assignment.is_timed
+        trial = self._run(value, replace(assignment, with_requests=traced))
         sequence = trial.facts.pop("requests", None)
         done.append(trial)
         if not trial.outcome.completed:
             return Probe(value, fits=False)
+        if assignment.is_timed:
+            return Probe(value, fits=True, whole=self.limit.strategy.cap_bytes is not None)
         peak = trial.facts.get("tensor_peak_bytes")
         rate = _growth(trial)
         if rate > 0 and peak is not None:
@@ -151,11 +163,19 @@ class _RealProber:
         )
 
     def _rest(self, probe: Probe, wanted: Sequence[Assignment], done: list[Trial]) -> Probe:
-        for assignment in wanted[len(done) :]:
-            done.append(self._run(probe.value, assignment))
+        """All of a whole run; of a graph, whose peak is drawn anew in each process, as many memory
+        trials as a run takes."""
+        missing = list(wanted[len(done) :])
+        execution = wanted[0].experiment.execution
+        while missing or repeats.needs_more(done, execution):
+            memory = len(repeats.completed_memory(done))
+            another = Assignment(wanted[0].experiment, "memory", memory)
+            done.append(self._run(probe.value, missing.pop(0) if missing else another))
             if not done[-1].outcome.completed:
                 return Probe(probe.value, fits=False, whole=True)
-        return replace(probe, whole=True)
+        peaks = [one.facts.get("tensor_peak_bytes") for one in repeats.completed_memory(done)]
+        known = [peak for peak in (probe.peak_bytes, *peaks) if peak is not None]
+        return replace(probe, whole=True, peak_bytes=max(known, default=None))
 
     def _run(self, value: int, assignment: Assignment) -> Trial:
         self.limit.trials += 1
@@ -199,7 +219,7 @@ def search(
     try:
         limit.found = Search(prober, limit.strategy.cap_bytes, most).run(start)
     except (NotMemory, BadInput) as problem:
-        limit.problem = f"stopped: {str(problem).splitlines()[0]}; {_largest_so_far(limit)}"
+        limit.stop(f"stopped: {str(problem).splitlines()[0]}")
         return
     if limit.found.largest is None:
         reason = prober.trials[1][-1].outcome.reason or ""
@@ -216,7 +236,7 @@ def _largest_so_far(limit: Limit) -> str:
         return "nothing had completed before"
     largest = max(completed, key=lambda probe: probe.value)
     whole = any(probe.whole for probe in completed if probe.value == largest.value)
-    how = "" if whole else ", in its memory trial"
+    how = "" if whole else ", in its first trial"
     return f"the largest that had completed is {limit.vary}={largest.value}{how}"
 
 

@@ -96,7 +96,8 @@ class Found:
     fails: int | None
     varies: bool
     """Whether values from `largest` to `fails` may do either: then `largest` has completed several
-    times, and `fails`, a few per cent more, has run out at least once. Else it is the next one."""
+    times, and `fails`, a few per cent more, has run out at least once. Else it is the next one, or
+    where no cap on tensors is set at most two per cent more."""
     probes: tuple[Probe, ...]
 
 
@@ -147,7 +148,8 @@ class Search:
             assert self._high is not None
             return max(1, self._high // 16) if self._high > 1 else None
         most_left = self.most if self._high is None else self._high - 1
-        if self._low < most_left:
+        near = 1 if self.cap_bytes is not None or self._high is None else _step(self._low)
+        if self._low + near <= most_left:
             return self._between(self._low, most_left)
         if self._completed[self._low] or self._try(self._low, whole=True):
             return None
@@ -229,7 +231,8 @@ class Search:
 
 
 def _step(value: int) -> int:
-    """As near as an end of a range is told."""
+    """As near as an end of a range is told; and a limit on the host, where memory that was free
+    beforehand, and threads, make the last per cent another matter in each process."""
     return max(1, value // 50)
 
 

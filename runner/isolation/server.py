@@ -11,6 +11,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import re
 import select
 import signal
 import tempfile
@@ -27,7 +28,8 @@ from runner import lifeline
 from runner.allocations import Allocations
 from runner.errors import ServerError
 from runner.isolation import mallocs
-from runner.plan import Assignment
+from runner.metrics import readable_bytes
+from runner.plan import TRACER_MB, Assignment
 from runner.records import COMPLETED, Outcome, Status, Trial
 from runner.trial import warm
 from runner.trial.worker import CANNOT_SEND, main
@@ -36,6 +38,14 @@ _MOST_OUTPUT = 1_000_000
 """Bytes of one child's output that the log keeps; a flood is counted, not kept."""
 
 _SERVER_LOST = "ended together with the server"
+
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
+"""How native code ends that asks for memory, gets none, and does not expect that."""
+
+_NO_ROOM = re.compile(
+    rb"std::bad_alloc|pthread_create\(\) failed|Cannot allocate memory|LLVM ERROR: out of memory"
+)
+"""What it may say then."""
 
 _TELLS_SECONDS = 5.0
 """The longest that a server takes to tell how a child that was killed has ended."""
@@ -82,13 +92,45 @@ class Server:
     ) -> Trial:
         """One trial in a child of its own. If the server is lost, before it or under it, a new one
         is started and it is tried again, once; and begun again, with its note, if the scenario
-        asks to `StartAnew`."""
+        asks to `StartAnew`. A crash under a limit on host memory is out of memory where it says
+        so, or where the same trial goes on with a higher one."""
+        log = log or self.log
+        said = log.stat().st_size if log.exists() else 0
+        trial = self._run_kept(assignment, timeout_seconds, on_phase, log)
+        limit_mb = assignment.host_limit_mb
+        if limit_mb is None or trial.outcome.reason not in [_ended_by(each) for each in _CRASHES]:
+            return trial
+        if words := _NO_ROOM.search(log.read_bytes()[said:]):
+            why = f"it said {words[0].decode()}"
+        elif not assignment.more_host_mb:
+            roomier = replace(assignment, more_host_mb=TRACER_MB)
+            again = self.run(roomier, timeout_seconds, on_phase, log).outcome
+            if again.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
+                return trial
+            ends = again.status.replace("_", " ")
+            why = f"with {readable_bytes(TRACER_MB * 2**20)} more it ended as {ends}"
+        else:
+            return trial
+        under = f"under a cap of {readable_bytes(limit_mb * 2**20)}"
+        reason = f"{trial.outcome.reason} {under}; {why}"
+        return replace(
+            trial, outcome=replace(trial.outcome, status=Status.OUT_OF_MEMORY, reason=reason)
+        )
+
+    def _run_kept(
+        self,
+        assignment: Assignment,
+        timeout_seconds: float,
+        on_phase: Callable[[str], None],
+        log: Path,
+    ) -> Trial:
+        """Whatever becomes of the server."""
         device = assignment.experiment.device
         timed = assignment.kind == "timing"  # the other meters know glibc's malloc alone
         for last in (False, True):
             self.start(mallocs.environment(device) if timed else None)
             try:
-                trial = self._run_once(assignment, timeout_seconds, on_phase, log or self.log)
+                trial = self._run_once(assignment, timeout_seconds, on_phase, log)
             except ServerError:
                 if last:
                     raise
@@ -262,15 +304,15 @@ def _ended_without_result(exit_code: int | None, phase: str | None) -> Outcome:
     if exit_code is None:
         return Outcome(Status.KILLED, phase, _SERVER_LOST)
     if exit_code < 0:
-        return Outcome(Status.KILLED, phase, f"ended by {_signal_name(-exit_code)}")
+        return Outcome(Status.KILLED, phase, _ended_by(-exit_code))
     return Outcome(Status.FAILED, phase, f"the process ended by itself with exit code {exit_code}")
 
 
-def _signal_name(number: int) -> str:
+def _ended_by(number: int) -> str:
     try:
-        return signal.Signals(number).name
+        return f"ended by {signal.Signals(number).name}"
     except ValueError:
-        return f"signal {number}"
+        return f"ended by signal {number}"
 
 
 def _keep_output(output: connection.Connection, log: Path) -> None:

@@ -156,6 +156,12 @@ _READ: dict[str, Callable[[Trial], float | None]] = {
 }
 
 
+def growth_at_most(trials: Sequence[Trial], name: str) -> float | None:
+    """Where a growth is null: what it isn't beyond, if that is known."""
+    completed = _evidence(trials, METRICS[name]) if name in _GROWTH else []
+    return growth.at_most(_judged(completed, name))
+
+
 def _judged(trials: Sequence[Trial], name: str) -> list[Growth]:
     return [found for found in map(_GROWTH[name], trials) if found is not None]
 
@@ -275,10 +281,12 @@ def _growth_unknown(
     trials: Sequence[Trial], metric: Metric, found: Sequence[Growth], spec: Mapping[str, Any]
 ) -> str:
     needed = max(one.steps_needed or 0 for one in found)
+    bound = growth.at_most(found)
+    most = f"at most {metric.readable(bound)}: " if bound is not None else ""
     if metric.source == "memory":
         steps = max(len(trial.steps["tensor_live_bytes"]) for trial in trials)
         return (
-            f"live bytes rose in {steps} steps, but not so that they must go on; "
+            f"{most}they rose in {steps} steps, but perhaps for the last time; "
             f"say measure.memory_steps={needed}"
         )
     steps, seconds = max(
@@ -286,11 +294,8 @@ def _growth_unknown(
         for trial in trials
     )
     if growth.enough_for_host(steps, seconds):
-        most = f" measure.max_seconds={math.ceil(1.2 * seconds * needed / steps)}"
-        return (
-            f"resident memory rose in {steps} steps, but by too little, or too unevenly, to tell "
-            f"growth from malloc's leaps; say measure.steps={needed}{most}"
-        )
+        limit = f" measure.max_seconds={math.ceil(1.2 * seconds * needed / steps)}"
+        return f"{most}{steps} steps can't tell that from none; say measure.steps={needed}{limit}"
     remedy = (
         "measure=standard"
         if spec.get("measure", {}).get("name") == "quick"

@@ -11,6 +11,9 @@ warm-up, and answers
     null    it rose, but too little or too irregularly to say that it will go on; and how many steps
             would tell
 
+On the host malloc's own books are asked, too: resident memory is level while what was free is
+filled, and rises for a while because garbage waits that goes at once. Then it is null.
+
 What `0` can hide is named: what stays level for half of all steps and rises later; what adds up to
 less than the meter's resolution; and under a sawtooth, to less than a quarter of its height.
 """
@@ -18,8 +21,8 @@ less than the meter's resolution; and under a sawtooth, to less than a quarter o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +51,9 @@ HOST = Tolerance(resolution_bytes=4096, floor_bytes=256 * 1024, settled_share=0.
 """Resident memory comes in pages, and malloc's arenas in leaps: two of its smallest are the floor.
 Over 200 steps that is 2.6 kB a step."""
 
+BOOKS = Tolerance(resolution_bytes=2048, floor_bytes=32 * 1024, settled_share=0.02)
+"""Malloc's books are exact, but caches come and go in them."""
+
 HOST_STEPS = 200
 HOST_SECONDS = 10.0
 HOST_LEAST_STEPS = 30
@@ -59,6 +65,9 @@ _RETURNED, _RISEN = 0.25, 0.5
 """Shares of the largest fall: a rise of no more is a return, one of more is none."""
 _DYING = 0.34
 """By how much of the whole rise the last quarter may rise less than the first."""
+
+_FALLS = 3
+"""So often garbage must have gone before a rise that goes on is growth."""
 
 _SPREAD_STEPS = 50
 """Of half a series: enough for tenths to say something."""
@@ -74,6 +83,9 @@ class Growth:
     bytes_per_step: float | None
     steps_needed: int | None = None
     """Where the former is null: how many would tell."""
+    at_most_bytes_per_step: float | None = None
+    """Where it is null, too: what rose in the second half, as if it all were growth; null where too
+    few steps were taken for even that."""
     sawtooth_bytes: float = 0.0
     """What falls back now and then reaches so far above where it falls to; 0 where nothing does."""
     collected_bytes: float = 0.0
@@ -94,7 +106,36 @@ def of_host(trial: Trial) -> Growth | None:
     if not enough_for_host(len(resident), sum(trial.steps.get("seconds", []))):
         return Growth(None, HOST_STEPS)
     collected = float(trial.facts.get("host_collected_bytes", 0))
-    return judge(resident, _piled_up(resident, collected), HOST)
+    found = judge(resident, _piled_up(resident, collected), HOST)
+    return _by_the_books(found, resident, trial.facts.get("malloc"))
+
+
+def _by_the_books(
+    found: Growth, resident: Sequence[float], books: Mapping[str, Any] | None
+) -> Growth:
+    """`found`, unless what malloc has in use says otherwise: of its free memory, resident memory
+    shows neither how a leak fills it, nor how garbage leaves it."""
+    if books is None or found.bytes_per_step is None:
+        return found
+    in_use = np.asarray(books["in_use_bytes"], dtype=float)
+    half = resident[len(resident) // 2 :]
+    if found.bytes_per_step:
+        fall = max(half) - min(half)
+        falls = np.count_nonzero(_drops(in_use) > _ONE_JUMP * fall)
+        doubted = bool(0 < falls < _FALLS)
+    else:
+        filled = judge(in_use.tolist(), None, BOOKS).bytes_per_step
+        doubted = bool(filled) and not found.sawtooth_bytes
+    if not doubted:
+        return found
+    filling = np.ptp(in_use[len(in_use) // 2 :])
+    most = max(found.bytes_per_step, float(max(np.ptp(half), filling)) / (len(half) - 1))
+    return replace(
+        found,
+        bytes_per_step=None,
+        steps_needed=_round(2 * len(resident)),
+        at_most_bytes_per_step=most,
+    )
 
 
 def enough_for_host(steps: int, seconds: float) -> bool:
@@ -115,7 +156,7 @@ def judge(
     freed = float(garbage[-1]) if tooth else 0.0
 
     def growth(rate: float | None, steps: int | None = None) -> Growth:
-        return Growth(rate, steps, tooth, freed)
+        return Growth(rate, steps, sawtooth_bytes=tooth, collected_bytes=freed)
 
     warmed_up = max(0.0, float(half[0] - held[0]))
     settled = min(tolerance.settled_share * warmed_up, tolerance.floor_bytes / 8)
@@ -137,7 +178,9 @@ def judge(
         return growth(_rate(first, second, fall > level))
     sure = max(rise - tolerance.resolution_bytes, tolerance.resolution_bytes)
     total = max(sure, 1) * len(half) / len(second)
-    return growth(None, _round(max(2 * count, _MARGIN * count * tolerance.floor_bytes / total)))
+    steps = _round(max(2 * count, _MARGIN * count * tolerance.floor_bytes / total))
+    most = (float(np.ptp(half)) + tolerance.resolution_bytes) / (len(half) - 1)
+    return replace(growth(None, steps), at_most_bytes_per_step=most)
 
 
 def _came_back(held: Any, level: float) -> bool:
@@ -240,6 +283,16 @@ def over_processes(found: Sequence[Growth], *, most: bool) -> list[float]:
     unknown = len(found) - len(known)
     enough = unknown * 2 < len(found) if most else not unknown or max(known, default=0) > 0
     return known if enough else []
+
+
+def at_most(found: Sequence[Growth]) -> float | None:
+    """What no process' growth is beyond; null where one of them can't even say that."""
+    bounds = [
+        one.at_most_bytes_per_step if one.bytes_per_step is None else one.bytes_per_step
+        for one in found
+    ]
+    known = [bound for bound in bounds if bound is not None]
+    return max(known) if known and len(known) == len(bounds) else None
 
 
 def highest_tooth(found: Iterable[Growth | None]) -> str:

@@ -25,19 +25,16 @@ from typing import Any, TypeVar
 
 from greenlet import greenlet
 
-from runner import lifeline
-from runner.config import Experiment
+from runner import code, lifeline
 from runner.errors import RunnerError
-from runner.plan import Assignment
+from runner.metrics import readable_bytes
+from runner.plan import TRACER_MB, Assignment
 from runner.records import Phase, Status
 from runner.scenario import Function
-from runner.trial import failure, shortage
+from runner.trial import failure, owners, shortage
 from runner.trial.measure.phases import Limits, Meter, go_through
 
 T = TypeVar("T")
-
-_TRACER_MB = 2500
-"""What tracing holds at most, and five times that while it writes its events out."""
 
 CANNOT_SEND = 86
 """Exit code of a child whose trial ended but whose result could not be sent."""
@@ -83,6 +80,8 @@ class _Announcing:
             _say(self._pipe, phase=phase.value)
         if phase is Phase.STEPS:
             self._between(step)
+        if phase is Phase.COLLECTION:
+            _lift_host_limit()  # the steps are over, and finding out what they kept takes memory
         self._meter.begin(phase, step)
 
     def end(self, phase: Phase, step: int) -> None:
@@ -105,7 +104,10 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
     try:
         result = _trial(assignment, pipe, facts)
     except BaseException as error:
-        result = _told(error, assignment.experiment, facts)
+        result = _told(error, assignment, facts)
+    with contextlib.suppress(Exception):  # the user's code may have put anything among the modules
+        if files := code.files_of(owners.loaded_of_users()):
+            result.get("facts", {})["code"] = files
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):  # the user's code may have put anything in its place
             stream.flush()  # type: ignore[union-attr]
@@ -147,34 +149,37 @@ def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
 
 
 def _limit_host(assignment: Assignment) -> None:
-    """The limit is the user's code's: a memory trial gets what its tracer may take on top."""
-    limit_mb = assignment.experiment.measure.host_limit_mb
+    limit_mb = assignment.host_limit_mb
     if limit_mb is None:
         return
-    if assignment.kind in ("memory", "host"):
-        limit_mb += _TRACER_MB
     with open("/proc/self/status") as status:  # noqa: PTH123
         data = next(line for line in status if line.startswith("VmData:"))
     limit = int(data.split()[1]) * 1024 + limit_mb * 2**20
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
+def _lift_host_limit() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
 def _told(
     error: BaseException,
-    experiment: Experiment,
+    assignment: Assignment,
     facts: dict[str, Any],
     live_bytes: int | None = None,
 ) -> dict[str, Any]:
     """What the parent is told of an exception; of memory that ran out, who asked for how much."""
-    _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))  # telling takes memory, too
+    _lift_host_limit()  # telling takes memory, too
     told = failure.read(error)
     if told.get("status") == Status.OUT_OF_MEMORY:
         demand = shortage.read(str(error))
-        device_mb, host_mb = experiment.device.memory_limit_mb, experiment.measure.host_limit_mb
+        device_mb, host_mb = assignment.experiment.device.memory_limit_mb, assignment.host_limit_mb
         on_host = isinstance(error, MemoryError) or device_mb is None
         live = None if isinstance(error, MemoryError) else live_bytes  # tensors, no host memory
         sentence = demand.sentence(live, host_mb if on_host else device_mb)
+        if on_host and host_mb and not assignment.is_timed:
+            sentence += f" of which {readable_bytes(TRACER_MB * 2**20)} are the tracer's"
         told["reason"] = f"{sentence}\n{told['reason']}"
         facts["out_of_memory"] = {**asdict(demand), "live_bytes": live_bytes}
     return {**told, "facts": facts}
@@ -286,7 +291,7 @@ def _trace(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> d
             found = tracing.finish()
             live = samples.most_live_at_last(found)
             facts.update(placed.findings(exact=True))
-        told = _told(error, experiment, facts, live)
+        told = _told(error, assignment, facts, live)
         return {**told, "allocations": samples.allocations(found) if found else None}
     peak = placed.allocator_peak_bytes()
     facts |= {**placed.findings(exact=True), **execution.facts(steps), "allocator_peak_bytes": peak}

@@ -60,9 +60,9 @@ def main(arguments: Sequence[str]) -> int:
     result = comparison.compare(selected.pairs, metrics, options.threshold)
     peaks = [comparison.peaks(pair) for pair in selected.pairs] if options.allocations else []
     if options.json:
-        print(json.dumps(_plain(result, selected.pairs, peaks), indent=1, allow_nan=False))
+        print(json.dumps(plain(result, selected.pairs, peaks), indent=1, allow_nan=False))
     else:
-        for line in _lines(result, selected.pairs, peaks, options.markdown):
+        for line in lines(result, selected.pairs, peaks, options.markdown):
             print(line)
     for note in selected.notes:
         print(note, file=sys.stderr)
@@ -233,11 +233,11 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
 # For programs.
 
 
-def _plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str]) -> list[Any]:
+def plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str]) -> list[Any]:
     found = {id(pair): peak for pair, peak in zip(pairs, peaks, strict=False)}
     rows = []
     for row in result.rows:
-        plain = {
+        told = {
             "metric": row.metric,
             "baseline": row.pair.baseline_name,
             "candidate": row.pair.candidate_name,
@@ -252,10 +252,11 @@ def _plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | st
             "same_within": row.same_within,
             "baseline_id": row.pair.baseline.id,
             "candidate_id": row.pair.candidate.id,
+            "other_code": row.pair.other_code,
         }
         if row.metric == _PEAK and id(row.pair) in found:
-            plain["allocations"] = _plain_peaks(found[id(row.pair)])
-        rows.append(plain)
+            told["allocations"] = _plain_peaks(found[id(row.pair)])
+        rows.append(told)
     return rows
 
 
@@ -277,7 +278,7 @@ def _plain_peaks(peaks: Peaks | str) -> dict[str, Any]:
 # For people.
 
 
-def _lines(
+def lines(
     result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str], markdown: bool
 ) -> list[str]:
     drawn = _markdown if markdown else _aligned
@@ -355,6 +356,8 @@ def _footnotes(result: Comparison) -> list[str]:
         for bound, labels in bounds.items()
     )
     lines = [f"same: {same}"] if same else []
+    pairs = {id(row.pair): row.pair for row in result.rows}.values()
+    lines += dict.fromkeys(f"other code: {other}" for pair in pairs if (other := pair.other_code))
     if result.tested:
         many = f", together (Bonferroni over {result.tested} rows)" if result.tested > 1 else ""
         lines.append(f"intervals: 95 %{many}, over processes")

@@ -194,6 +194,23 @@ def test_an_interval_across_the_threshold_or_no_value_at_all_is_unknown(
     assert found.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("share", "verdict"), [(0.25, "supported"), (0.0001, "inconclusive")], ids=["far", "near"]
+)
+def test_a_growth_that_is_unknown_is_judged_by_its_bound(share: float, verdict: str) -> None:
+    """Three pages in 200 steps are too few to tell, but far from 35 kB a step."""
+    pages = factories.timing_trial([0.001] * 200, [4096.0 * (step // 45) for step in range(200)])
+    why = {"host_growth_bytes_per_step": "too little"}
+    unknown = record_with(host_growth_bytes_per_step=None)
+    unknown = dataclasses.replace(unknown, trials=[pages], unavailable=why)
+    name = "host_growth_bytes_per_step"
+    assert (bound := readings.read(unknown, name)).value is None
+    assert bound.interval is not None
+    assert 0 < bound.interval[1] < 300
+    claim = claim_of(case_of({"value": name, "at_most": 35_000 * share, "because": "a share"}))
+    assert verdicts.judge(claim, lambda _: unknown).verdict == verdict
+
+
 def test_a_cell_that_failed_is_unknown_unless_its_end_is_what_counts() -> None:
     failed = factories.failed(reason="OOM when allocating")
     value = claim_of(case_of({"value": "tensor_peak_bytes", "at_least": 1, "because": "any"}))

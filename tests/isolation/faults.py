@@ -70,6 +70,19 @@ def _leave_a_daemon_and(end: Any) -> Any:
     return both
 
 
+def _write_without_looking() -> None:
+    """What native code does that never expects malloc to give nothing."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.malloc.argtypes = [ctypes.c_size_t]
+    ctypes.memset(libc.malloc(400_000_000) or 0, 1, 8)
+
+
+def _throw_bad_alloc() -> None:
+    """What C++ does that never catches it."""
+    ctypes.CDLL("libstdc++.so.6")._ZSt17__throw_bad_allocv()
+
+
 def _recurse() -> None:
     _recurse()
 
@@ -96,6 +109,8 @@ ENDS: dict[str, Any] = {
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "abort": os.abort,
     "segfault": lambda: ctypes.string_at(0),
+    "write_without_looking": _write_without_looking,
+    "throw_bad_alloc": _throw_bad_alloc,
     "hang": lambda: time.sleep(600),
     "flood": _flood,
     "close_everything": _close_everything,

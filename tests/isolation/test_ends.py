@@ -98,6 +98,33 @@ def test_host_memory_above_its_limit_ends_as_out_of_memory(run_scenario: RunScen
     assert outcome.status is Status.OUT_OF_MEMORY
 
 
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("throw_bad_alloc", "under a cap of 210 MB; it said std::bad_alloc"),
+        (
+            "write_without_looking",
+            "ended by SIGSEGV under a cap of 210 MB; with 2.62 GB more it ended as completed",
+        ),
+    ],
+)
+def test_a_crash_that_the_limit_on_host_memory_made_is_out_of_memory(
+    run_scenario: RunScenario, end: str, says: str
+) -> None:
+    limited = replace(BRIEF, host_limit_mb=200)
+    outcome = run_scenario(Fault(end, "steps"), measure=limited).outcome
+    assert (outcome.status, outcome.phase) == (Status.OUT_OF_MEMORY, "steps")
+    assert says in (outcome.reason or "")
+
+
+@pytest.mark.parametrize("end", ["abort", "segfault"])
+def test_a_crash_under_a_limit_that_did_not_make_it_is_a_crash(
+    run_scenario: RunScenario, end: str
+) -> None:
+    limited = replace(BRIEF, host_limit_mb=200)
+    assert run_scenario(Fault(end, "steps"), measure=limited).outcome.status is Status.KILLED
+
+
 def test_a_flood_of_output_is_kept_up_to_a_bound_and_loses_no_result(
     run_scenario: RunScenario, server: Server
 ) -> None:

@@ -135,6 +135,32 @@ class TestHost:
         trial.facts["host_collected_bytes"] = 199 * 4_000
         assert host(trial) == 0
 
+    def test_a_rise_that_ends_when_garbage_goes_is_unknown_not_growth(self) -> None:
+        """Malloc keeps what was freed, so resident memory only stops to rise, at step 186."""
+        resident = [8_192.0 * min(step, 186) for step in range(205)]
+        in_use = [8_000 * (step if step < 186 else step - 186) for step in range(0, 205, 10)]
+        trial = timing_trial([0.001] * 205, resident)
+        trial.facts["malloc"] = {"in_use_bytes": in_use}
+        found = growth.of_host(trial)
+        assert found is not None
+        assert found.bytes_per_step is None
+        assert found.steps_needed == 410
+
+    def test_a_leak_into_what_malloc_had_free_is_unknown_not_none(self) -> None:
+        trial = timing_trial([0.001] * 205, [4_500_000.0] * 205)
+        trial.facts["malloc"] = {"in_use_bytes": [8_000 * step for step in range(0, 205, 10)]}
+        found = growth.of_host(trial)
+        assert found is not None
+        assert found.bytes_per_step is None
+        assert found.at_most_bytes_per_step == pytest.approx(8_000, rel=0.1)
+
+    def test_what_is_unknown_is_bounded(self) -> None:
+        pages = [4096.0 * (100 * step // 4096) for step in range(200)]
+        found = judge(pages, None, HOST)
+        assert found.bytes_per_step is None
+        assert found.at_most_bytes_per_step is not None
+        assert 100 <= found.at_most_bytes_per_step < 150
+
     def test_most_processes_must_show_it(self) -> None:
         random = np.random.default_rng(3)
         leaks = [made.resident(random, leak=17e3) for _ in range(2)]

@@ -52,42 +52,45 @@ class Ratio(Bounded):
         return Tested(self, ours, theirs, findings)
 
     def _quotient(self, one: Reading, other: Reading, run: Record, against: Record) -> Reading:
-        if one.value is None or other.value is None:
-            return one if one.value is None else other
+        if one.value is None and one.interval is None:
+            return one
+        if other.value is None:
+            return other
         if self.to is None and self.metric in METRICS and METRICS[self.metric].is_time:
             pair = selection.Pair(against, run, "against", "run")
             (row, *_) = comparison.compare([pair], [self.metric]).rows
             if row.ratio is None or row.interval is None:
                 return Reading(None, why=row.reason or "one process can't tell")
             return Reading(row.ratio, row.interval)
-        value = _over(one.value, other.value)
+        value = None if one.value is None else _over(one.value, other.value)
         if one.interval is None or other.interval is None:
-            return Reading(value)
+            return Reading(value, why=one.why)
         # Bytes are not below 0; where an interval is, there is just no telling how small they are.
         (one_low, one_high), (other_low, other_high) = (
             (max(0.0, low), max(0.0, high)) for low, high in (one.interval, other.interval)
         )
-        return Reading(value, (_over(one_low, other_high), _over(one_high, other_low)))
+        bounds = (_over(one_low, other_high), _over(one_high, other_low))
+        return Reading(value, bounds, one.why)
 
     def rule(self) -> str:
         over = measure(self.to).label if self.to else "that of the other"
         return f"{self.label} over {over} {self.bounds()}"
 
     def brief(self, tested: Tested) -> str:
-        return f"{self.label} {listed([f'x{each}' for each in self._ratios(tested)])}"
+        return f"{self.label} {listed(self._ratios(tested))}"
 
     def whole(self, tested: Tested) -> str:
         sides = zip(
             self._ratios(tested), shown(self.metric, tested.readings),
             shown(self._lower, tested.against), strict=True,
         )  # fmt: skip
-        return f"{self.label} {', '.join(f'x{x} ({one} : {other})' for x, one, other in sides)}"
+        return f"{self.label} {', '.join(f'{x} ({one} : {other})' for x, one, other in sides)}"
 
     def series(self, tested: Tested) -> list[tuple[str, Sequence[Reading]]]:
         return [("run", tested.readings), ("against", tested.against)]
 
     def _ratios(self, tested: Tested) -> list[str]:
-        return [readings.number(each.measured) for each in tested.findings]
+        return [readings.bounded(each.measured, each.interval, "x") for each in tested.findings]
 
 
 def _over(one: float, other: float) -> float:
