@@ -24,6 +24,7 @@ BAD_INPUT = {
     "unknown scenario": (["scenario=whle_loop"], "did you mean 'while_loop'"),
     "no scenario": ([], "no scenario was chosen"),
     "unknown field": (["scenario=while_loop", "scenario.iteratons=3"], "mean 'iterations'"),
+    "a saved configuration": (["--config-name", "config"], "`python -m runner again PATH`"),
     "unknown group": (["scnario=while_loop"], "did you mean 'scenario'"),
     "unknown choice": (["scenario=while_loop", "device=gpo"], "did you mean 'gpu'"),
     "unknown parameter value": (["scenario=python_loop", "scenario.gradient=tap"], "mean 'tape'"),

@@ -65,13 +65,13 @@ def main(arguments: Sequence[str]) -> int:
     over = _over_budget(options.budgets, selected.pairs)
     failing = [row for row in result.rows if _fails(row, options.fail_on)]
     if options.json:
-        rows = _plain(result, selected.pairs, peaks)
-        for row, plain in zip(result.rows, rows, strict=True):
-            plain["fails"] = row in failing
+        rows = plain(result, selected.pairs, peaks)
+        for row, each in zip(result.rows, rows, strict=True):
+            each["fails"] = row in failing
         rows += [one.to_json() for one in over]
         print(json.dumps(rows, indent=1, allow_nan=False))
     else:
-        for line in _lines(result, selected.pairs, peaks, options.markdown):
+        for line in lines(result, selected.pairs, peaks, options.markdown):
             print(line)
     for note in selected.notes:
         print(note, file=sys.stderr)
@@ -298,11 +298,11 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
 # For programs.
 
 
-def _plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str]) -> list[Any]:
+def plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str]) -> list[Any]:
     found = {id(pair): peak for pair, peak in zip(pairs, peaks, strict=False)}
     rows = []
     for row in result.rows:
-        plain = {
+        told = {
             "metric": row.metric,
             "baseline": row.pair.baseline_name,
             "candidate": row.pair.candidate_name,
@@ -317,10 +317,11 @@ def _plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | st
             "same_within": row.same_within,
             "baseline_id": row.pair.baseline.id,
             "candidate_id": row.pair.candidate.id,
+            "other_code": row.pair.other_code,
         }
         if row.metric == _PEAK and id(row.pair) in found:
-            plain["allocations"] = _plain_peaks(found[id(row.pair)])
-        rows.append(plain)
+            told["allocations"] = _plain_peaks(found[id(row.pair)])
+        rows.append(told)
     return rows
 
 
@@ -342,7 +343,7 @@ def _plain_peaks(peaks: Peaks | str) -> dict[str, Any]:
 # For people.
 
 
-def _lines(
+def lines(
     result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str], markdown: bool
 ) -> list[str]:
     drawn = _markdown if markdown else _aligned
@@ -420,6 +421,8 @@ def _footnotes(result: Comparison) -> list[str]:
         for bound, labels in bounds.items()
     )
     lines = [f"same: {same}"] if same else []
+    pairs = {id(row.pair): row.pair for row in result.rows}.values()
+    lines += dict.fromkeys(f"other code: {other}" for pair in pairs if (other := pair.other_code))
     if result.tested:
         many = f", together (Bonferroni over {result.tested} rows)" if result.tested > 1 else ""
         lines.append(f"intervals: 95 %{many}, over processes")
