@@ -50,6 +50,13 @@ def checked(words: Sequence[str]) -> list[str]:
                 f"{word}: an override needs a '='.",
                 f"Write {word}=VALUE; `python -m runner list` shows the choices.",
             )
+    for flag in ("config_name", "config_path"):
+        if getattr(parsed, flag):
+            raise BadInput(
+                f"--{flag.replace('_', '-')}: the runner has one configuration, conf/config.yaml.",
+                "`python -m runner again PATH` repeats a recorded run from its folder; a grid of "
+                "your own is a file in conf/experiment/.",
+            )
     said: dict[str, str] = {}
     for word in overrides:
         key = _parsed(word).get_key_element().lstrip("+~")

@@ -27,27 +27,27 @@ def reproduce(record: Record) -> str:
         f"seed={spec['seed']}",
         f"measure={spec['measure']['name']}",
     ]
-    words += [f"scenario.{name}={_word(value)}" for name, value in spec["parameters"].items()]
+    words += [f"scenario.{name}={word(value)}" for name, value in spec["parameters"].items()]
     words += [
-        f"device.{name}={_word(value)}"
+        f"device.{name}={word(value)}"
         for name, value in spec["device"].items()
         if name != "kind" and value not in (None, 0)
     ]
     usual = _usual_measure(spec["measure"]["name"])
     words += [
-        f"measure.{name}={_word(value)}"
+        f"measure.{name}={word(value)}"
         for name, value in spec["measure"].items()
         if value != usual.get(name)
     ]
     return shlex.join(["python", "-m", "runner", *words])
 
 
-def _word(value: Any) -> str:
+def word(value: Any) -> str:
     """A value in Hydra's grammar: a plain word where that is read as the same text."""
     if isinstance(value, dict):
-        return "{" + ",".join(f"{key}:{_word(item)}" for key, item in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{word(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_word, value)) + "]"
+        return "[" + ",".join(map(word, value)) + "]"
     if not isinstance(value, str):
         return json.dumps(value)
     if re.fullmatch(r"[A-Za-z_][\w./:-]*", value) and value.lower() not in _OTHER_THAN_TEXT:

@@ -45,7 +45,7 @@ from runner.allocations import Group, Part
 from runner.errors import BadInput
 from runner.judging import estimate, repeats
 from runner.judging.selection import Pair, differing, short, word
-from runner.judging.tolerance import NOISE, tolerance
+from runner.judging.tolerance import NOISE, Tolerance, tolerance
 from runner.metrics import METRICS, Metric, readable
 from runner.records import Record, Status
 
@@ -106,15 +106,6 @@ class Comparison:
     rows: tuple[Row, ...]
     tested: int
     """Rows with an error, among which the 5 % are shared out."""
-
-    @property
-    def found_worse(self) -> bool:
-        return any(row.verdict is Verdict.WORSE for row in self.rows)
-
-    @property
-    def found_unclear(self) -> bool:
-        """What can't be told, or should have been and could not."""
-        return any(row.verdict is Verdict.UNCLEAR for row in self.rows)
 
 
 # Judging.
@@ -187,11 +178,13 @@ def compare(
     pairs: Sequence[Pair],
     metrics: Sequence[str] | None = None,
     threshold: float = NOISE,
+    allowed: Tolerance | None = None,
 ) -> Comparison:
-    """A row for every metric of every pair. `metrics`: the four that decide, unless named."""
+    """A row for every metric of every pair. `metrics`: the four that decide, unless named;
+    `allowed`: what counts as the same tensor memory, in place of our own bound."""
     found: list[tuple[Row, _Effect | None]] = []
     for pair in pairs:
-        known = list(_rows(pair, metrics or _defaults(pair), threshold))
+        known = list(_rows(pair, metrics or _defaults(pair), threshold, allowed))
         if not (pair.baseline.outcome.completed and pair.candidate.outcome.completed):
             measured = [each for each in known if each[1] is not None]
             known = [(_outcome_row(pair), None), *measured]
@@ -218,7 +211,7 @@ def _defaults(pair: Pair) -> list[str]:
 
 
 def _rows(
-    pair: Pair, metrics: Sequence[str], threshold: float
+    pair: Pair, metrics: Sequence[str], threshold: float, allowed: Tolerance | None
 ) -> Iterable[tuple[Row, _Effect | None]]:
     """Each metric that applies to one of the two: its row, and the effect if it can be judged."""
     for name in metrics:
@@ -234,8 +227,14 @@ def _rows(
             ratio = None if metric.is_time else _ratio(a, b)
             yield dataclasses.replace(row, ratio=ratio, reason=reason), None
         else:
-            effect = _time_effect if metric.is_time else _amount_effect
-            yield dataclasses.replace(row, ratio=_ratio(a, b)), effect(metric, *sides, threshold)
+            if metric.is_time:
+                effect = _time_effect(metric, *sides, threshold)
+            else:
+                same = tolerance(metric, threshold)
+                if allowed and metric.is_memory and metric.source == "memory":
+                    same = same if metric.unit == "bytes/step" else allowed  # growth adds up
+                effect = _amount_effect(metric, *sides, same)
+            yield dataclasses.replace(row, ratio=_ratio(a, b)), effect
 
 
 def _ratio(baseline: float, candidate: float) -> float | None:
@@ -358,12 +357,9 @@ def _time_effect(metric: Metric, baseline: Record, candidate: Record, threshold:
     return _Effect(a, b, math.log1p(threshold), math.exp, f"{threshold * 100:.3g} %")
 
 
-def _amount_effect(
-    metric: Metric, baseline: Record, candidate: Record, threshold: float
-) -> _Effect:
+def _amount_effect(metric: Metric, baseline: Record, candidate: Record, same: Tolerance) -> _Effect:
     """On the difference in bytes, or in number: ratios know nothing to say of zeros."""
     a, b = _amount_side(metric, baseline), _amount_side(metric, candidate)
-    same = tolerance(metric, threshold)
     parts = [readable(metric.name, same.absolute)] if same.absolute else []
     parts += [f"{same.share * 100:.3g} %"] if same.share else []
 

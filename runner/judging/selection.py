@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runner import code
 from runner.config import fields as fields
 from runner.config import leaves as leaves
 from runner.config import word as word
@@ -29,6 +30,11 @@ class Pair:
     candidate_name: str
     held: Words = field(default_factory=dict)
     """What was varied elsewhere and is equal here: where in the grid the pair stands."""
+
+    @property
+    def other_code(self) -> str | None:
+        """How the user's own code differs between the two, where it does."""
+        return code.difference(self.baseline.environment, self.candidate.environment)
 
 
 @dataclass(frozen=True)

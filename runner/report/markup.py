@@ -20,8 +20,8 @@ Node = Element | str | None
 Attribute = str | int | float | bool | None
 
 _HERE = Path(__file__).parent
-_PARTS = ("page", "picture")
-"""Each has a style and a script."""
+_STYLES = ("page.css", "picture.css")
+_SCRIPTS = ("page.js", "lives.js", "drawing.js", "figure.js", "picture.js")
 
 
 def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute) -> Element:
@@ -52,7 +52,7 @@ def _append(element: Element, node: Node) -> None:
 def page(title: str, *body: Node | Iterable[Node]) -> str:
     """A whole document."""
     style, script = (
-        "".join((_HERE / f"{name}.{kind}").read_text() for name in _PARTS) for kind in ("css", "js")
+        "".join((_HERE / name).read_text() for name in names) for names in (_STYLES, _SCRIPTS)
     )
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"

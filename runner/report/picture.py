@@ -1,7 +1,8 @@
 """The picture of lives: every tensor of the peak's step a band from birth to death, stacked.
 
 `stacking` says what lies where; this puts it on the page, small, with the table of what is live at
-the peak, which needs no script; picture.js draws the bands and lets the table follow the pointer.
+the peak, which needs no script. drawing.js draws the bands, and figure.js lets the table follow the
+pointer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -27,7 +27,7 @@ from runner.report.tables import exact_bytes
 MOST_CELLS = 60
 """That a sweep's page can show; they are those with the highest peaks."""
 _ROWS = 40
-"""Of the table beside it; picture.js has the same number."""
+"""Of the table beside it; figure.js has the same number."""
 
 
 @dataclass(frozen=True)
@@ -205,8 +205,9 @@ def _place(kind: Kind, frames: Sequence[Frame]) -> str:
 
 
 def packed(told: Told) -> str:
-    """All that picture.js draws, as JSON, deflated, in base64: small, and no markup whatever the
-    names in it are. Columns hold a value a band, from the lowest to the highest."""
+    """All that drawing.js draws, as JSON, deflated, in base64: small, and no markup whatever the
+    names in it are. Columns hold a value a band, from the lowest to the highest; what goes
+    up or down step by step is written as its changes."""
     stack, kinds = told.stack, told.lives.kinds
     begin = stack.events[0]
     moments = [round((time - begin) * 1e9) for time in stack.events]
@@ -214,16 +215,16 @@ def packed(told: Told) -> str:
         number for kind in kinds for number in kind.stack))}  # fmt: skip
     parts = [kind for kind, _ in peak.PARTS.values()]
     data: dict[str, Any] = {
-        "steps": [0, *(after - before for before, after in pairwise(moments))],
+        "times": _changes(moments),
         "end": round((told.lives.end_seconds - begin) * 1e9),
         "peak": stack.peak,
-        "born": [born for _, born, _ in stack.bands],
-        "died": [died for _, _, died in stack.bands],
+        "born": _changes([born for _, born, _ in stack.bands]),
+        "died": _changes([died for _, _, died in stack.bands]),
         "kind": [band.kind for band, _, _ in stack.bands],
         "part": [parts.index(band.part) for band, _, _ in stack.bands],
         "tensors": [band.tensors for band, _, _ in stack.bands],
         "bytes": [band.bytes for band, _, _ in stack.bands],
-        "rest": list(stack.rest) if any(stack.rest) else [],
+        "rest": _changes(stack.rest) if any(stack.rest) else [],
         "restCount": told.lives.rest_count,
         "kinds": [
             {
@@ -244,3 +245,7 @@ def packed(told: Told) -> str:
     }  # fmt: skip
     text = json.dumps(data, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _changes(values: Sequence[int]) -> list[int]:
+    return [value - before for value, before in zip(values, (0, *values[:-1]), strict=True)]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from runner import places
+from runner import code, places
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
 from runner.plan import PLAN_FILE, Assignment, Plan, Planned
@@ -91,7 +91,9 @@ def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
             yield [lifecycle.open_run(plan.cells[0], folder)]
             return
         _remember(plan, folder)
-        yield [open_cell(cell, folder, plan.swept, plan.launcher) for cell in plan.cells]
+        runs = [open_cell(cell, folder, plan.swept, plan.launcher) for cell in plan.cells]
+        _check_code(runs)
+        yield runs
 
 
 def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: str | None) -> Run:
@@ -110,6 +112,20 @@ def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: st
 
 def sweep_id(folder: Path) -> str:
     return "-".join(folder.parts[-2:])
+
+
+def _check_code(runs: Sequence[Run]) -> None:
+    """Refuse to go on with other code of the user's than what is there was measured from."""
+    if all(run.next is None for run in runs):
+        return
+    changed = {file: run for run in reversed(runs) for file in code.changed_since(run.code)}
+    if changed:
+        file, run = next(iter(changed.items()))
+        many = f", nor are {len(changed) - 1} more files" if len(changed) > 1 else ""
+        raise BadInput(
+            f"resume: {file} is not what cell {run.planned.number} was measured from{many}.",
+            "Bring back what it was, or leave resume out to measure every cell anew.",
+        )
 
 
 def _remember(plan: Plan, folder: Path) -> None:

@@ -10,12 +10,12 @@ import json
 import os
 import platform
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from runner import nvml, places
+from runner import code, nvml, places
 from runner.config import Experiment
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
@@ -103,6 +103,21 @@ def for_record(
     }
     seen = {name: facts[name] for name in _SEEN if name in facts}
     return {**machine, **seen, "comparable": comparable}, _hash(comparable)
+
+
+def of_users(several: Sequence[Mapping[str, str]]) -> dict[str, Any] | None:
+    """Which code of the user's the trials loaded: its files, and where they stand in the user's
+    repository; None where it was none of the user's."""
+    files, changed = code.together(several)
+    if not files:
+        return None
+    first = Path(next(iter(files))).resolve()
+    return {
+        "folder": str(Path.cwd()),
+        "files": files,
+        "changed_meanwhile": changed,
+        "git": _git(first.parent),
+    }
 
 
 def _device(machine: Mapping[str, Any], facts: Mapping[str, Any]) -> str | None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from runner import places, records
 from runner.allocations import Allocations
+from runner.code import Files
 from runner.config import Experiment
 from runner.judging import estimate, repeats
 from runner.plan import Assignment, Planned
@@ -45,6 +46,8 @@ class Run:
     """What is planned so far: a graph's peak may ask for more memory trials as it goes on."""
     memory_trials: list[Trial] = field(default_factory=list)
     """What decides about that, without their allocations and steps."""
+    code: Files = field(default_factory=dict)
+    """The user's own that the trials loaded."""
 
     @property
     def experiment(self) -> Experiment:
@@ -107,6 +110,7 @@ def add_trial(run: Run, trial: Trial) -> None:
 
 def _count(run: Run, trial: Trial) -> None:
     run.done += 1
+    run.code |= trial.facts.get("code", {})
     if not trial.outcome.completed:
         run.outcome = trial.outcome
     elif trial.kind == "memory":
@@ -136,6 +140,8 @@ def close_run(run: Run, machine: Mapping[str, Any]) -> Record:
     for trial in trials:
         facts.update(trial.facts)
     surroundings, fingerprint = environment.for_record(machine, run.experiment, facts)
+    if code := environment.of_users([trial.facts.get("code", {}) for trial in trials]):
+        surroundings["code"] = code
     record = Record(
         id=run.id,
         cell=run.experiment.cell,

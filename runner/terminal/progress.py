@@ -2,13 +2,15 @@
 
 It goes to stderr. A sweep is announced in a line, always; the line in place is drawn on a terminal
 only, between trials (a single run's also at the phases of its memory trial), never during a timed
-one. What came of it is `summary`'s, on stdout.
+one. Elsewhere, as in CI's log, a line is printed now and then. What came of it is `summary`'s, on
+stdout.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
@@ -18,6 +20,9 @@ from runner.terminal.console import draws, in_place, readable_duration
 from runner.terminal.forecast import LOADING_SECONDS, Forecast
 
 _BAR = 16
+
+QUIET_SECONDS = 30.0
+"""Off a terminal a line is printed between two trials once this long has passed since the last."""
 
 
 def swept_words(swept: Mapping[str, Any]) -> str:
@@ -54,6 +59,7 @@ class Progress:
     """Trials and cells done, what failed, what runs now, time left."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
+    clock: Callable[[], float] = time.monotonic
 
     def announce(self, plan: Plan, runs: Sequence[Run]) -> None:
         if plan.is_sweep:
@@ -67,6 +73,7 @@ class Progress:
         self._failed = sum(not run.outcome.completed for run in over)
         self._done = sum(run.done for run in runs)
         self._loaded = False
+        self._said_at = self.clock()
         self._draw("loading TensorFlow")
 
     def trial(self, run: Run, assignment: Assignment) -> None:
@@ -95,16 +102,23 @@ class Progress:
         in_place("", self.stream)
 
     def _draw(self, what: str) -> None:
-        if not draws(self.stream):
+        on_terminal = draws(self.stream)
+        if not on_terminal and self.clock() - self._said_at < QUIET_SECONDS:
             return
+        self._said_at = self.clock()
         left = sum(self._forecast.left.values())
         total = self._done + left
         filled = _BAR * self._done // total if total else _BAR
-        parts = [f"{'█' * filled}{'░' * (_BAR - filled)} {self._done}/{total} trials"]
+        bar = f"{'█' * filled}{'░' * (_BAR - filled)} " if on_terminal else ""
+        parts = [f"{bar}{self._done}/{total} trials"]
         if self._cells > 1:
             parts.append(f"{self._cells_done}/{self._cells} cells")
         if self._failed:
             parts.append(f"{self._failed} failed")
         if self._loaded and left:
             parts.append(f"about {readable_duration(sum(self._forecast.seconds) / 2)} left")
-        in_place(" · ".join([*parts, what]), self.stream)
+        line = " · ".join([*parts, what])
+        if on_terminal:
+            in_place(line, self.stream)
+        else:
+            print(line, file=self.stream, flush=True)

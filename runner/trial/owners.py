@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 from functools import cache
 from pathlib import Path
@@ -26,3 +27,9 @@ def owner(file: str) -> str:
             return path.parts[path.parts.index(packages) + 1]
     made = file.startswith("<") or path.name.startswith("__autograph_generated_file")
     return PYTHON if made or path.is_relative_to(sysconfig.get_path("stdlib")) else USERS
+
+
+def loaded_of_users() -> list[str]:
+    """The files of the user's modules that this process has loaded."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return [file for file in files if isinstance(file, str) and owner(file) == USERS]

@@ -25,13 +25,13 @@ from typing import Any, TypeVar
 
 from greenlet import greenlet
 
-from runner import lifeline
+from runner import code, lifeline
 from runner.errors import RunnerError
 from runner.metrics import readable_bytes
 from runner.plan import TRACER_MB, Assignment
 from runner.records import Phase, Status
 from runner.scenario import Function
-from runner.trial import failure, shortage
+from runner.trial import failure, owners, shortage
 from runner.trial.measure.phases import Limits, Meter, go_through
 
 T = TypeVar("T")
@@ -105,6 +105,9 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
         result = _trial(assignment, pipe, facts)
     except BaseException as error:
         result = _told(error, assignment, facts)
+    with contextlib.suppress(Exception):  # the user's code may have put anything among the modules
+        if files := code.files_of(owners.loaded_of_users()):
+            result.get("facts", {})["code"] = files
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):  # the user's code may have put anything in its place
             stream.flush()  # type: ignore[union-attr]

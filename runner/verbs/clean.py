@@ -85,7 +85,7 @@ def _days(word: str) -> datetime:
     with suppress(ValueError, OverflowError):
         if (days := float(word)) >= 0:
             return datetime.now() - timedelta(days=days)
-    raise argparse.ArgumentTypeError(f"{word!r} is no number of days")
+    raise argparse.ArgumentTypeError(f"{word!r} is not a number of days")
 
 
 def _found(paths: Sequence[Path]) -> list[Path]:

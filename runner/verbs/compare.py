@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from runner.judging.selection import Pair
 
 FOUND_WORSE = 3
+_FAILING = ("worse", "unclear")
 _PEAK = "tensor_peak_bytes"
 _MOST_GROUPS = 12
 
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     # Imported late, so that --help and a mistyped option are answered at once.
     from runner.judging import comparison, selection
+    from runner.judging.tolerance import Tolerance
     from runner.running import folders
 
     options.paths = [str(folders.named(path)) for path in options.paths]
@@ -57,34 +59,79 @@ def main(arguments: Sequence[str]) -> int:
     metrics = options.metrics
     if options.allocations and metrics and _PEAK not in metrics:
         metrics = [_PEAK, *metrics]
-    result = comparison.compare(selected.pairs, metrics, options.threshold)
+    allowed = Tolerance(*options.tolerance) if options.tolerance else None
+    result = comparison.compare(selected.pairs, metrics, options.threshold, allowed)
     peaks = [comparison.peaks(pair) for pair in selected.pairs] if options.allocations else []
+    over = _over_budget(options.budgets, selected.pairs)
+    failing = [row for row in result.rows if _fails(row, options.fail_on)]
     if options.json:
-        print(json.dumps(_plain(result, selected.pairs, peaks), indent=1, allow_nan=False))
+        rows = plain(result, selected.pairs, peaks)
+        for row, each in zip(result.rows, rows, strict=True):
+            each["fails"] = row in failing
+        rows += [one.to_json() for one in over]
+        print(json.dumps(rows, indent=1, allow_nan=False))
     else:
-        for line in _lines(result, selected.pairs, peaks, options.markdown):
+        for line in lines(result, selected.pairs, peaks, options.markdown):
             print(line)
     for note in selected.notes:
         print(note, file=sys.stderr)
     if not options.json:
         sys.stderr.flush()
         print(f"\n{comparison.sentence(result)}")
-    over = _over_budget(options.budgets, selected.pairs)
-    for problem in over:
-        print(f"over budget: {problem}", file=sys.stderr)
-    failed = options.fail_on is not None and result.found_worse
-    failed |= options.fail_on == "unclear" and result.found_unclear
-    return FOUND_WORSE if failed or over else 0
+        if options.fail_on or options.budgets:
+            print(f"\n{_gate(failing, over, options.markdown)}")
+    for one in over:
+        print(f"over budget: {one.words}", file=sys.stderr)
+    return FOUND_WORSE if failing or over else 0
 
 
-def _over_budget(budgets: Sequence[tuple[str, float]], pairs: Sequence[Pair]) -> list[str]:
-    """What of the candidates is more than was allowed, in words; the highest that was seen counts,
-    and what is not known can't be told to be within."""
+def _fails(row: Row, fail_on: str | None) -> bool:
+    return fail_on is not None and row.verdict in ("worse", fail_on)
+
+
+def _gate(failing: Sequence[Row], over: Sequence[_Over], markdown: bool) -> str:
+    """What the exit code says, for whoever reads the comment and not the code."""
+    counts = {verdict: sum(row.verdict == verdict for row in failing) for verdict in _FAILING}
+    why = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    why += [f"over budget: {one.words}" for one in over]
+    result = f"gate: {'failed' if why else 'passed'}"
+    return (f"**{result}**" if markdown else result) + (f" ({'; '.join(why)})" if why else "")
+
+
+@dataclass(frozen=True)
+class _Over:
+    """A figure of a candidate that is more than was allowed, or can't be told to be within."""
+
+    pair: Pair
+    metric: str
+    most: float
+    highest: float | None
+    words: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "metric": self.metric,
+            "baseline": None,
+            "candidate": self.pair.candidate_name,
+            "held": self.pair.held,
+            "candidate_value": self.highest,
+            "budget": self.most,
+            "verdict": "over budget",
+            "reason": self.words,
+            "candidate_id": self.pair.candidate.id,
+            "fails": True,
+        }
+
+
+def _over_budget(budgets: Sequence[tuple[str, float]], pairs: Sequence[Pair]) -> list[_Over]:
+    """What of the candidates is more than was allowed; the highest that was seen counts, and what
+    is not known can't be told to be within."""
     found = []
     for pair in pairs:
         place = "".join(f" {name}={value}" for name, value in pair.held.items())
         for name, most in budgets:
             value = pair.candidate.metrics.get(name)
+            high = None
             if value is None:
                 why = pair.candidate.unavailable.get(name, "does not apply")
                 said = f"can't be told ({why})"
@@ -93,7 +140,8 @@ def _over_budget(budgets: Sequence[tuple[str, float]], pairs: Sequence[Pair]) ->
                 if high <= most:
                     continue
                 said = f"{readable(name, high)}, above {readable(name, most)}"
-            found.append(f"{pair.candidate_name}{place}: {name} {said}")
+            words = f"{pair.candidate_name}{place}: {name} {said}"
+            found.append(_Over(pair, name, most, high, words))
     return found
 
 
@@ -134,8 +182,15 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         help="differences in time and host memory up to this are noise; 5%% by default",
     )
     parser.add_argument(
+        "--tolerance",
+        metavar="AMOUNT",
+        type=_tolerance,
+        help="differences in tensor memory up to this are the same: 1%% or 64kB; by default 256 B "
+        "or 0.5%%, whichever is more; growth keeps its own bound, 0",
+    )
+    parser.add_argument(
         "--fail-on",
-        choices=["worse", "unclear"],
+        choices=_FAILING,
         help="exit with 3 if any row is worse; with 'unclear', also if any can't be told",
     )
     parser.add_argument(
@@ -168,7 +223,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = math.nan
     if not 0 <= share < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no share; write 5% or 0.05")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share; write 5% or 0.05")
     return share
 
 
@@ -187,6 +242,16 @@ def _budget(text: str) -> tuple[str, float]:
             f"Write --budget {name}=120MB, in kB, MB, GB, KiB, MiB; seconds in s, ms, us.",
         )
     return name, float(found[1]) * _UNITS[found[2]]
+
+
+def _tolerance(text: str) -> tuple[float, float]:
+    """Bytes, and a share."""
+    if text.endswith("%"):
+        return 0.0, _share(text)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?((?:[kMG]i?)?B)", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid amount; write 1% or 64kB")
+    return float(found[1]) * _UNITS[found[2]], 0.0
 
 
 def _metrics(names: list[str] | None) -> list[str] | None:
@@ -233,11 +298,11 @@ def _names(paths: Sequence[str]) -> dict[str, str]:
 # For programs.
 
 
-def _plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str]) -> list[Any]:
+def plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str]) -> list[Any]:
     found = {id(pair): peak for pair, peak in zip(pairs, peaks, strict=False)}
     rows = []
     for row in result.rows:
-        plain = {
+        told = {
             "metric": row.metric,
             "baseline": row.pair.baseline_name,
             "candidate": row.pair.candidate_name,
@@ -252,10 +317,11 @@ def _plain(result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | st
             "same_within": row.same_within,
             "baseline_id": row.pair.baseline.id,
             "candidate_id": row.pair.candidate.id,
+            "other_code": row.pair.other_code,
         }
         if row.metric == _PEAK and id(row.pair) in found:
-            plain["allocations"] = _plain_peaks(found[id(row.pair)])
-        rows.append(plain)
+            told["allocations"] = _plain_peaks(found[id(row.pair)])
+        rows.append(told)
     return rows
 
 
@@ -277,7 +343,7 @@ def _plain_peaks(peaks: Peaks | str) -> dict[str, Any]:
 # For people.
 
 
-def _lines(
+def lines(
     result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str], markdown: bool
 ) -> list[str]:
     drawn = _markdown if markdown else _aligned
@@ -355,6 +421,8 @@ def _footnotes(result: Comparison) -> list[str]:
         for bound, labels in bounds.items()
     )
     lines = [f"same: {same}"] if same else []
+    pairs = {id(row.pair): row.pair for row in result.rows}.values()
+    lines += dict.fromkeys(f"other code: {other}" for pair in pairs if (other := pair.other_code))
     if result.tested:
         many = f", together (Bonferroni over {result.tested} rows)" if result.tested > 1 else ""
         lines.append(f"intervals: 95 %{many}, over processes")

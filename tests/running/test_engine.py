@@ -451,3 +451,29 @@ def test_the_plan_says_what_the_sweep_was_started_with(unbroken: Unbroken) -> No
     plan = json.loads((unbroken.folder / PLAN_FILE).read_text())
     assert plan["swept"] == ["scenario.iterations", "batch_size"]
     assert plan["cells"] == list(table(unbroken.folder).cell)
+
+
+def test_a_sweep_is_not_resumed_with_other_code_than_it_began_with(
+    cli: Cli, outputs: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "mine.py"
+    target.write_text(
+        "import tensorflow as tf\n\ndef step(width):\n"
+        "    assert width < 3\n    return lambda: tf.ones([width])\n"
+    )
+    words = (
+        *("-m", "scenario=callable", "scenario.target=mine:step", "scenario.arguments.width=1,2"),
+        *("measure=quick", "measure.timing_processes=1", "tracking=none"),
+    )
+    assert cli(*words, cwd=tmp_path).returncode == 0
+    folder = only(outputs)
+    record = records.read(folder / "0")
+    assert list(record.environment["code"]["files"]) == ["mine.py"]
+    assert record.environment["code"]["changed_meanwhile"] == []
+    lines = (folder / "1" / "trials.jsonl").read_text().splitlines(keepends=True)
+    (folder / "1" / "trials.jsonl").write_text(lines[0])  # as if it had been cut short
+
+    target.write_text(target.read_text() + "# and more\n")
+    refused = cli(*words, "resume=latest", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "mine.py is not what cell 0 was measured from" in refused.stderr

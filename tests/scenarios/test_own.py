@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.errors import BadInput
+from runner.judging import estimate
 from runner.records import Record, Status
 from tests.conftest import Cli
 from tests.scenarios import theirs
@@ -160,9 +161,9 @@ class TestTheHostsFloor:
         target = "scenario.target=tests.benchmarks._growing_steps:nothing"
         words = ("scenario=callable", target, "scenario.arguments={size: 1}", *LONG)
         record = measure(*words, timing=True, memory=False)
-        assert record.metrics["host_growth_bytes_per_step"] == 0
+        assert not record.metrics["host_growth_bytes_per_step"]
         resident = record.trials[0].steps["host_bytes"]
-        assert max(resident) - min(resident) <= 4096
+        assert max(resident) - min(resident) <= 4 * 4096
 
     @pytest.mark.parametrize("size", [100_000, 500_000, 2_000_000])
     def test_a_peak_is_seen_within_64_kb(self, size: int, measure: Measure) -> None:
@@ -195,9 +196,15 @@ class TestSlowLeaks:
 
     @pytest.mark.parametrize("name", ["plain_step", "drop_all", "make_nothing_to_drop"])
     def test_are_not_seen_where_there_are_none(self, name: str, measure: Measure) -> None:
+        """A page or three come in 200 steps, as with a leak of 100 bytes: unknown, but bounded."""
         words = ("seed=5", *LONG)
         record = run(measure, name, *words, timing=True, memory=False)
-        assert record.metrics["host_growth_bytes_per_step"] == 0
+        growth = "host_growth_bytes_per_step"
+        assert not record.metrics[growth]
+        if record.metrics[growth] is None:
+            bound = estimate.growth_at_most(record.trials, growth)
+            assert bound is not None
+            assert bound < 1_000
 
 
 def line_of(text: str) -> str:
@@ -273,7 +280,7 @@ class TestAnException:
         (("make", "scenario.arguments={batch_size: 3}"), "a field of its own"),
         (("make", "scenario.arguments={1: 3}"), "can't be the name of an argument"),
         (("make", "scenario.arguments={size: nan}"), "can't be kept in a record"),
-        (("make", "scenario.arguments=3"), "no mapping"),
+        (("make", "scenario.arguments=3"), "not a mapping"),
     ],
 )
 def test_bad_input_is_found_before_anything_runs(

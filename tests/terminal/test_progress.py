@@ -115,6 +115,20 @@ def test_without_a_terminal_that_can_only_the_announcement_is_written(
     assert stream.getvalue() == "4 cells, 16 trials (4 memory, 12 timing), about 13 s to 25 s\n"
 
 
+def test_off_a_terminal_a_long_run_says_now_and_then_how_far_it_is(runs: list[Run]) -> None:
+    stream, now = io.StringIO(), 0.0
+    seen = Progress(stream, clock=lambda: now)
+    seen.begins(runs)
+    for run, seconds in ((runs[0], 6.0), (runs[1], 40.0), (runs[2], 20.0), (runs[3], 20.0)):
+        take(seen, run, seconds)
+        now += seconds
+    take(seen, runs[0], 1.0)
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("2/16 trials · 0/4 cells · about ")
+    assert first.endswith(" left · while_loop seed=1: memory 1/1")
+    assert second.startswith("4/16 trials")
+
+
 def test_a_single_run_is_not_announced(runs: list[Run]) -> None:
     stream = io.StringIO()
     alone = composition.plan(["scenario=numpy_loop", "tracking=none"], Path("/nowhere/at/all"))

@@ -141,3 +141,12 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
     assert f"times are unsure: {told} when it began" in shown(tmp_path / "busy", busy)
     assert told not in summary.of_run(kept(idle, tmp_path / "idle run"), 1.0, None)
     assert told in summary.of_run(kept(busy, tmp_path / "busy run"), 1.0, None)
+
+
+def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: Path) -> None:
+    said = "5 out of the last 5 calls to <function step at 0x7f1> triggered tf.function retracing."
+    rest = " Tracing is expensive and the excessive number of tracings could be due to (1) ..."
+    log = tmp_path / "run.log"
+    log.write_text(f"WARNING:tensorflow:{said}{rest}\n" * 2 + "other words\n")
+    assert summary.warnings_in(log) == [said]
+    assert summary.warnings_in(tmp_path / "none") == []

@@ -140,6 +140,37 @@ def test_a_budget_holds_for_the_highest_peak_that_was_seen(
     assert "new: tensor_peak_bytes 600 kB, above 550 kB" in capsys.readouterr().err
 
 
+def test_the_gate_s_result_stands_under_the_table_and_in_the_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [run(peak_of(peak), tmp_path / str(peak)) for peak in (1_000_000, 1_100_000)]
+    asked = [*paths, "--metric", "tensor_peak_bytes", "--fail-on", "worse"]
+    asked += ["--budget", "tensor_peak_bytes=1.05MB"]
+    assert main([*asked, "--markdown"]) == 3
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == (
+        "**gate: failed** (1 worse; over budget: 1100000: tensor_peak_bytes 1.10 MB, above 1.05 MB)"
+    )
+    assert main([*asked, "--json"]) == 3
+    row, budget = json.loads(capsys.readouterr().out)
+    assert (row["verdict"], row["fails"]) == ("worse", True)
+    assert (budget["verdict"], budget["candidate_value"]) == ("over budget", 1_100_000)
+    assert (budget["budget"], budget["fails"]) == (1_050_000, True)
+
+
+@pytest.mark.parametrize(("allowed", "code"), [("11%", 0), ("120kB", 0), ("5%", 3), ("64kB", 3)])
+def test_a_tolerance_says_how_much_memory_is_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], allowed: str, code: int
+) -> None:
+    paths = [run(peak_of(peak), tmp_path / str(peak)) for peak in (1_000_000, 1_100_000)]
+    asked = [*paths, "--metric", "tensor_peak_bytes", "--fail-on", "worse"]
+    assert main([*asked, "--tolerance", allowed]) == code
+    said = capsys.readouterr().out
+    assert f"gate: {'failed (1 worse)' if code else 'passed'}" in said
+    shown = f"{allowed[:-1]} %" if allowed.endswith("%") else allowed.replace("kB", ".0 kB")
+    assert f"same: peak within {shown.replace('120.0', '120')}" in said
+
+
 def test_what_is_not_known_is_not_within_a_budget(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +276,7 @@ def test_what_has_no_counterpart_is_said_on_stderr(
         (["SWEEP", "--fail-on", "better"], "invalid choice: 'better'"),
         (["SWEEP", "--budget", "tensor_peak_byte=1MB"], "did you mean 'tensor_peak_bytes'"),
         (["SWEEP", "--budget", "tensor_peak_bytes=much"], "is not a valid amount"),
+        (["SWEEP", "--tolerance", "5"], "is not a valid amount; write 1% or 64kB"),
         (["SWEEP", "--threshold", "5"], "write 5% or 0.05"),
         (["SWEEP", "--treshold", "5%"], "--treshold"),
         (["SWEEP", "SWEEP/../sweep"], "is named twice"),
