@@ -50,13 +50,6 @@ def checked(words: Sequence[str]) -> list[str]:
                 f"{word}: an override needs a '='.",
                 f"Write {word}=VALUE; `python -m runner list` shows the choices.",
             )
-    for flag in ("config_name", "config_path"):
-        if getattr(parsed, flag):
-            raise BadInput(
-                f"--{flag.replace('_', '-')}: the runner has one configuration, conf/config.yaml.",
-                "`python -m runner again PATH` repeats a recorded run from its folder; a grid of "
-                "your own is a file in conf/experiment/.",
-            )
     said: dict[str, str] = {}
     for word in overrides:
         key = _parsed(word).get_key_element().lstrip("+~")
@@ -107,6 +100,13 @@ def _overrides(words: Sequence[str]) -> list[str]:
         ):
             raise BadInput(f"{flag}: is not a flag of the runner's.", _FLAGS_ELSEWHERE[flag])
     parsed, unknown = parser.parse_known_intermixed_args(list(words))
+    for flag in ("config_name", "config_path"):
+        if getattr(parsed, flag):
+            raise BadInput(
+                f"--{flag.replace('_', '-')}: the runner has one configuration, conf/config.yaml.",
+                "`python -m runner again PATH` repeats a recorded run from its folder; a grid of "
+                "your own is a file in conf/experiment/.",
+            )
     if parsed.multirun and (parsed.cfg or parsed.info):
         raise BadInput("--cfg and --info tell of one run.", "Leave out -m, or the verb.")
     return [*parsed.overrides, *unknown]
