@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -287,6 +288,87 @@ def test_after_a_sigkill_of_the_parent_neither_server_nor_child_lives_on(outputs
     process.communicate(timeout=30)
     _, alive = psutil.wait_procs(family, timeout=5)
     assert alive == []
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_a_sweep_is_planned_leaves_nothing(
+    outputs: Path, number: int, code: int
+) -> None:
+    words = ["-m", "scenario=tape", "tracking=none", "seed=range(0,5000)"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runner", *words],
+        env={**os.environ, "RUNNER_OUTPUTS": str(outputs)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(outputs.glob("sweeps/*/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == code
+    assert said.startswith("runner: stopped by ")
+    assert not list(outputs.glob("sweeps"))
+
+
+def test_a_wrong_value_in_a_large_sweep_is_answered_at_its_first_cell(outputs: Path) -> None:
+    words = ["-m", "scenario=tape", "device.memory_limit_mb=-1", "seed=range(0,200)"]
+    started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", *words],
+        env={**os.environ, "RUNNER_OUTPUTS": str(outputs)},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "device.memory_limit_mb: -1 is out of range" in done.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - started < 5
+    assert not list(outputs.glob("*"))
+
+
+def test_a_pipe_ends_with_the_run_though_the_code_left_a_daemon_behind(
+    outputs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "leaves.py").write_text(
+        "import subprocess, sys\n"
+        "def daemon():\n"
+        "    nap = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "    subprocess.Popen(nap, start_new_session=True, close_fds=False)\n"
+        "    return lambda: None\n"
+    )
+    line = (
+        f"{sys.executable} -m runner scenario=callable scenario.target=leaves:daemon "
+        "tracking=none 2>&1 | cat"
+    )
+    done = subprocess.run(
+        line,
+        shell=True,
+        cwd=tmp_path,
+        env={**os.environ, "RUNNER_OUTPUTS": str(outputs), "PYTHONPATH": str(places.project())},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "record.json" in done.stdout  # it is there, and the pipe has ended
+
+
+def test_ctrl_c_while_tensorflow_loads_leaves_no_folder(outputs: Path, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "runner", *ENDLESS],
+        env={**os.environ, "RUNNER_OUTPUTS": str(outputs), "TMPDIR": str(temporary)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not list(outputs.glob("runs/*/*/*.log")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)  # of the four seconds and more that TensorFlow takes
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(60) == 130
+    assert not list(temporary.glob("runner-trial-*"))
 
 
 def test_a_run_that_fails_exits_1_and_says_where_its_log_is(cli: Cli, outputs: Path) -> None:

@@ -53,8 +53,8 @@ class Fitted:
 
 def fitted(asked: Asked, onlooker: Onlooker) -> Fitted:
     folder = folders.new_folder("fits")
-    sought = strategies(asked.vary, asked.overrides, folder)
     with interruptible():
+        sought = strategies(asked.vary, asked.overrides, folder)
         session.require_devices([strategy.cell.experiment for strategy in sought])
         with folders.held(folder):
             limits, interrupted = _searched(asked, sought, folder, onlooker)

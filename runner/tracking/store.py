@@ -233,7 +233,24 @@ class Store:
                 f"{self._place.where}: the experiment {name!r} is in MLflow's trash",
                 "Restore it there, or say tracking.experiment=NAME.",
             )
+        if self._place.database and self._place.artifacts:
+            self._follow(found.artifact_location, self._place.artifacts)
         return str(found.experiment_id)
+
+    def _follow(self, before: str, now: str) -> None:
+        """The outputs may have been moved to another place; the store has whole paths."""
+        if before != now and self._place.database:
+            with closing(sqlite3.connect(self._place.database, self._lock_seconds)) as database:
+                for table, column in (
+                    ("experiments", "artifact_location"),
+                    ("runs", "artifact_uri"),
+                ):
+                    database.execute(
+                        f"UPDATE {table} SET {column} = ? || substr({column}, ?) "
+                        f"WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+                        (now, len(before) + 1, before, len(before) + 1, f"{before}/"),
+                    )
+                database.commit()
 
     def _create(self, database: Path) -> None:
         """MLflow's own first use, under another name: a kill in the midst of it leaves nothing."""

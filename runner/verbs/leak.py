@@ -60,7 +60,8 @@ def main(words: Sequence[str]) -> int:
 
     started = time.monotonic()
     folder = folders.new_folder("leaks")
-    plan = composition.plan(overrides, folder)
+    with interruptible():
+        plan = composition.plan(overrides, folder)
     if plan.launcher:
         raise BadInput(f"hydra/launcher={plan.launcher}: leaks are sought here.", "Leave it out.")
     if plan.resume:

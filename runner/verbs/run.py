@@ -10,6 +10,7 @@ from runner.composing import composition
 from runner.errors import BadInput
 from runner.plan import PLAN_FILE
 from runner.running import folders, session
+from runner.running.interruption import interruptible
 from runner.terminal import summary
 from runner.terminal.progress import Progress
 
@@ -17,7 +18,8 @@ from runner.terminal.progress import Progress
 def main(words: Sequence[str]) -> int:
     started = time.monotonic()
     folder = folders.new_folder("sweeps")
-    plan = composition.plan(words, folder)
+    with interruptible():
+        plan = composition.plan(words, folder)
     if not plan.cells:
         return 0  # Hydra was asked to tell something (--cfg job), and has
     if plan.resume:

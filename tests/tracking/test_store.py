@@ -250,6 +250,26 @@ def test_what_somebody_else_planted_in_the_store_takes_no_file_of_ours(
     assert not any(Path(run.info.artifact_uri).exists() for run in runs())
 
 
+def test_outputs_that_were_moved_take_their_files_along(tmp_path: Path, runs: Runs) -> None:
+    from mlflow import MlflowClient
+
+    before, now = tmp_path / "before", tmp_path / "now"
+    place = tracking.place_of(LOCAL, before)
+    store_at(place).publish(kept(completed("first"), before / "runs" / "1"))
+    before.rename(now)
+    place = tracking.place_of(LOCAL, now)
+    store = store_at(place)
+    store.publish(kept(completed("second"), now / "runs" / "2"))
+    assert not before.exists()
+    for run in runs(place.uri):
+        assert Path(run.info.artifact_uri).is_relative_to(now / "artifacts")
+        assert (Path(run.info.artifact_uri) / "record.json").exists()
+    client = MlflowClient(tracking_uri=place.uri)
+    assert client.get_experiment_by_name("runner").artifact_location == str(now / "artifacts")
+    assert store.remove("first") == 1
+    assert len(list((now / "artifacts").iterdir())) == 1
+
+
 def tracking_digest(folder: Path) -> str:
     from runner.tracking.content import describe
 
@@ -433,7 +453,7 @@ def test_publish_of_a_record_that_can_t_be_read_goes_on_and_ends_with_1(
     assert done.returncode == 1
     assert [run.data.tags["record"] for run in runs()] == ["good"]
     assert '"problem": null' in done.stdout
-    assert "is no record" in done.stdout
+    assert "is not a valid record" in done.stdout
 
 
 @pytest.mark.parametrize(
