@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import importlib
+import importlib.metadata
 import os
 import platform
 import sys
 import tempfile
+import tomllib
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from runner import places
 from runner.errors import BadInput, Interrupted, RunnerError, Unavailable, nearest
 from runner.terminal.console import screens
 
@@ -62,7 +65,20 @@ def _answered(words: Sequence[str]) -> int:
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             return _say_no_room(error)
+        if isinstance(error, OSError) and error.errno in _NO_WAY and error.filename:
+            print(f"runner: {_short(error.filename)}: {error.strerror}.", file=sys.stderr)
+            print("  Name a path that can be read, and written to.", file=sys.stderr)
+            return BadInput.exit_code
         return _say_unforeseen(error)
+
+
+_NO_WAY = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EROFS)
+"""What a path can be wrong by, whoever asks for it."""
+
+
+def _short(path: object) -> str:
+    text = str(path)
+    return text if len(text) <= 200 else f"{text[:100]}...{text[-100:]}"
 
 
 def _say_no_room(error: OSError) -> int:
@@ -110,16 +126,34 @@ def _check_platform() -> None:
         )
 
 
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse what no shell can pass on, and no file can be called."""
+    for word in words:
+        if "\0" in word or any("\ud800" <= each <= "\udbff" for each in word):
+            raise BadInput(f"{word}: is not a word of a command line.", "Write it as plain text.")
+
+
 def _dispatch(words: list[str]) -> int:
+    _check_words(words)
     first = words[0] if words else ""
     if first in ("-h", "--help"):
         print(HELP.format(verbs=", ".join(verbs())))
+        return 0
+    if first == "--version":
+        print(f"runner {_version()}")
         return 0
     if first and not first.startswith(("-", "+", "~")) and "=" not in first:
         if first not in verbs():
             raise BadInput(f"{first}: is neither a verb nor KEY=VALUE.", nearest(first, verbs()))
         return _call(first, words[1:])
     return _call(_RUN, words)
+
+
+def _version() -> str:
+    if clone := places.project():
+        told: dict[str, dict[str, str]] = tomllib.loads((clone / "pyproject.toml").read_text())
+        return told["project"]["version"]
+    return importlib.metadata.version("runner")
 
 
 def _call(verb: str, words: list[str]) -> int:

@@ -242,13 +242,17 @@ def _checked(hint: Any, value: Any, where: str) -> Any:
         choices = typing.get_args(hint)
         if value in choices and not isinstance(value, bool):
             return value
-        raise BadInput(f"{where}: {value!r} is no choice.", nearest(str(value), map(str, choices)))
+        raise BadInput(
+            f"{where}: {value!r} is not a valid choice.", nearest(str(value), map(str, choices))
+        )
     if origin in (typing.Union, types.UnionType):
         options = [option for option in typing.get_args(hint) if option is not type(None)]
         return None if value is None else _checked(options[0], value, where)
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
-            raise BadInput(f"{where}: {value!r} is no mapping.", f"Write {where}={{key: value}}.")
+            raise BadInput(
+                f"{where}: {value!r} is not a mapping.", f"Write {where}={{key: value}}."
+            )
         return dict(value)
     return _plain_value(hint, value, where)
 
@@ -257,11 +261,11 @@ def _plain_value(hint: Any, value: Any, where: str) -> Any:
     if hint is int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        raise BadInput(f"{where}: {value!r} is no whole number.", f"Write {where}=32.")
+        raise BadInput(f"{where}: {value!r} is not a whole number.", f"Write {where}=32.")
     if hint is float:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)
-        raise BadInput(f"{where}: {value!r} is no finite number.", f"Write {where}=1.5.")
+        raise BadInput(f"{where}: {value!r} is not a finite number.", f"Write {where}=1.5.")
     if hint is bool:
         if isinstance(value, bool):
             return value
@@ -269,5 +273,5 @@ def _plain_value(hint: Any, value: Any, where: str) -> Any:
     if hint is str:
         if isinstance(value, str):
             return value
-        raise BadInput(f"{where}: {value!r} is no text.", f"Write {where}=TEXT.")
+        raise BadInput(f"{where}: {value!r} is not text.", f"Write {where}=TEXT.")
     raise TypeError(f"{where}: a field can't be declared as {hint!r}")

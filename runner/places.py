@@ -51,7 +51,7 @@ def outputs() -> Path:
     """The folder that RUNNER_OUTPUTS names; else the clone's `outputs/`, wherever one stands, and
     for an installed copy the one where the user stands."""
     named = os.environ.get("RUNNER_OUTPUTS")
-    return Path(named).resolve() if named else (project() or Path.cwd()) / "outputs"
+    return Path(os.path.realpath(named)) if named else (project() or Path.cwd()) / "outputs"
 
 
 def relative(path: Path) -> str:

@@ -213,7 +213,7 @@ def find(path: Path) -> list[Path]:
     """The folders with a record at or below `path`: one for a run, one a cell for a sweep. Copies
     that the embedded tracking store keeps as artifacts are none."""
     try:
-        if path.is_file():
+        if path.name == RECORD_FILE and path.is_file():
             return [path.parent]
         path.stat()
     except (OSError, ValueError) as error:  # a name too long, a folder that is somebody else's

@@ -36,7 +36,7 @@ class KerasTraining:
         if not _is_import_path(self.model):
             if self.model not in MODELS:
                 raise BadInput(
-                    f"scenario.model: {self.model!r} is no choice.",
+                    f"scenario.model: {self.model!r} is not a valid choice.",
                     f"{nearest(self.model, MODELS)} Or say scenario.model=my_module:my_model.",
                 )
             return

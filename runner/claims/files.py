@@ -107,7 +107,7 @@ def _expectation(content: Any, where: str) -> Expectation:
 
 def _mapping(content: Any, where: str) -> dict[str, Any]:
     if not isinstance(content, Mapping):
-        said = "is missing" if content is None else f"{content!r} is no mapping"
+        said = "is missing" if content is None else f"{content!r} is not a mapping"
         raise BadInput(f"{where}: {said}.", "Write key: value pairs; see conf/claim/ for examples.")
     return {str(key): value for key, value in content.items()}
 
@@ -116,13 +116,15 @@ def _words(content: Any, where: str) -> dict[str, Any]:
     words = _mapping(content, where)
     for key, value in words.items():
         if not isinstance(value, str | int | float | bool):
-            raise BadInput(f"{where}.{key}: {value!r} is no plain value.", "Give text or a number.")
+            raise BadInput(
+                f"{where}.{key}: {value!r} is not a plain value.", "Give text or a number."
+            )
     return words
 
 
 def _list(content: Any, where: str, empty: bool = False) -> list[Any]:
     if not isinstance(content, list) or not (content or empty):
-        said = "is missing" if content is None else f"{content!r} is no list of anything"
+        said = "is missing" if content is None else f"{content!r} is not a list with entries"
         raise BadInput(f"{where}: {said}.", "Write a YAML list; see conf/claim/ for examples.")
     return content
 

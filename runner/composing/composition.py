@@ -22,14 +22,14 @@ from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
-from hydra.types import HydraContext, TaskFunction
+from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from runner import places
 from runner.composing import GROUPS
 from runner.composing.experiments import as_word, experiment_from, set_field, unsupported
 from runner.composing.translation import first_line, translated
-from runner.composing.words import checked
+from runner.composing.words import checked, no_choice
 from runner.errors import BadInput, RunnerError
 from runner.plan import Plan, Planned
 
@@ -44,9 +44,10 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
     def note(config: DictConfig) -> None:
         try:
             cells.append(_planned(config))
-        except RunnerError as problem:  # the first one is answered: no other cell is composed
+        except RunnerError as problem:
             problems.append(problem)
-            raise
+            if HydraConfig.get().mode == RunMode.MULTIRUN:  # no other cell is composed
+                raise  # which in a run Hydra would comment on
 
     try:
         try:
@@ -54,6 +55,8 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
                 _hydra(note)
         except RunnerError as problem:
             raise (problems or [problem])[0] from None
+        if problems:
+            raise problems[0]
         is_sweep = bool(launchers)
         if is_sweep and not cells:
             raise BadInput("the sweep has no cells.", "Give each swept field at least one value.")
@@ -187,6 +190,9 @@ def cells(wanted: Sequence[Mapping[str, Any]]) -> list[Planned]:
     found = []
     with translated(), hydra.initialize_config_dir(str(places.conf()), version_base="1.3"):
         for number, fields in enumerate(wanted):
+            for key, value in fields.items():
+                if key in GROUPS and not (places.conf() / key / f"{value}.yaml").is_file():
+                    raise no_choice(key, as_word(value))
             groups = tuple(f"{key}={value}" for key, value in fields.items() if key in GROUPS)
             if groups not in bases:
                 bases[groups] = hydra.compose("config", list(groups))

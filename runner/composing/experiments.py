@@ -49,7 +49,9 @@ def experiment_from(config: DictConfig, scenario_name: str) -> Experiment:
     execution = groups["execution"] or scenario.executions[0]
     known = sorted(path.stem for path in (places.conf() / "execution").glob("*.yaml"))
     if execution not in known:
-        raise BadInput(f"execution: {execution!r} is no choice.", nearest(str(execution), known))
+        raise BadInput(
+            f"execution: {execution!r} is not a valid choice.", nearest(str(execution), known)
+        )
     supported = execution in scenario.executions
     return Experiment(
         scenario_name=scenario_name,
@@ -93,7 +95,7 @@ def _scenario(values: Any, name: str) -> Scenario:
     is_scenario = dataclasses.is_dataclass(kind) and hasattr(kind, "build")
     if not is_scenario:
         raise BadInput(
-            f"{where}: _target_ {target} is no scenario.",
+            f"{where}: _target_ {target} is not a scenario.",
             "Name a frozen dataclass with executions and build, as runner/scenario.py shows.",
         )
     scenario: Scenario = typed(kind, fields, "scenario")
@@ -111,5 +113,5 @@ def _raised_in(error: Exception) -> str:
 
 def _mapping(values: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(values, dict):
-        raise BadInput(f"{where}: {values!r} is no group.", f"Say {where}=NAME.")
+        raise BadInput(f"{where}: {values!r} is not the name of a choice.", f"Say {where}=NAME.")
     return values

@@ -23,7 +23,7 @@ def chosen_store(words: Sequence[str]) -> Tracking:
             key, equals, value = word.partition("=")
             if not equals or key.split(".")[0] != "tracking":
                 raise BadInput(
-                    f"{word}: is no choice of a store.", "Say tracking=NAME or tracking.uri=URI."
+                    f"{word}: does not choose a store.", "Say tracking=NAME or tracking.uri=URI."
                 )
             said[key.removeprefix("tracking.")] = value
         name = said.pop("tracking", name)

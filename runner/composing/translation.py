@@ -114,7 +114,7 @@ def _no_value(error: MissingMandatoryValue) -> BadInput:
 
 
 def _bad_encoding(error: UnicodeDecodeError) -> BadInput:
-    return BadInput(f"a YAML file is no UTF-8 text ({error.reason}).", "Save it as UTF-8.")
+    return BadInput(f"a YAML file is not UTF-8 text ({error.reason}).", "Save it as UTF-8.")
 
 
 _EXPLANATIONS: tuple[tuple[type[Exception], Callable[[Any], BadInput]], ...] = (

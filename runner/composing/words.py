@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -26,6 +27,9 @@ _WRITERS = ("hydra/job_logging", "hydra/hydra_logging", "hydra.job_logging", "hy
 MOST_CELLS = 100_000
 """More than anybody measures: a grid beyond it is a slip."""
 
+MOST_DEEP = 30
+"""Lists and mappings in one another."""
+
 _FLAGS_ELSEWHERE = {
     "--shell-completion": "Hydra's completion does not know the verbs; `list` shows every choice.",
     "--resolve": "It goes with --cfg job.",
@@ -37,8 +41,8 @@ _FLAGS_ELSEWHERE = {
 
 def checked(words: Sequence[str]) -> list[str]:
     """The words, once it is clear that each is a flag of Hydra's or one override, said once."""
-    parsed, unknown = _taken_apart(words)
-    for word in [*parsed.overrides, *unknown]:
+    overrides = _overrides(words)
+    for word in overrides:
         if word.startswith("-"):
             raise BadInput(f"{word}: there is no such flag.", "See `python -m runner --help`.")
         if "=" not in word and not word.startswith("~"):
@@ -46,15 +50,8 @@ def checked(words: Sequence[str]) -> list[str]:
                 f"{word}: an override needs a '='.",
                 f"Write {word}=VALUE; `python -m runner list` shows the choices.",
             )
-    for flag in ("config_name", "config_path"):
-        if getattr(parsed, flag):
-            raise BadInput(
-                f"--{flag.replace('_', '-')}: the runner has one configuration, conf/config.yaml.",
-                "`python -m runner again PATH` repeats a recorded run from its folder; a grid of "
-                "your own is a file in conf/experiment/.",
-            )
     said: dict[str, str] = {}
-    for word in parsed.overrides:
+    for word in overrides:
         key = _parsed(word).get_key_element().lstrip("+~")
         root = re.split(r"[./@:]", key)[0]
         if root not in ROOTS:
@@ -78,17 +75,19 @@ def checked(words: Sequence[str]) -> list[str]:
                     raise no_choice(key, _spelled(value))
         if root == "hydra" and None in values:
             raise BadInput(f"{key}: can't be null.", "Leave it out: Hydra's own is used then.")
+        if key == "hydra.sweeper.max_batch_size" and not _is_count(override.value()):
+            raise BadInput(f"{word}: is not a number of cells.", "Leave it out.")
         if key == "resume" and "" in values:  # as in resume=$UNSET
             raise BadInput("resume: names nothing.", "Say resume=latest or a path, or nothing.")
         said[key] = word
     _check_size(list(said.values()))
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
-    ours = set(said.values())
-    return [_for_hydra(word, sweeps_scenarios) if word in ours else word for word in words]
+    flags = [word for word in words if word not in overrides]  # first, as Hydra takes no others
+    return [*flags, *(_for_hydra(word, sweeps_scenarios) for word in overrides)]
 
 
-def _taken_apart(words: Sequence[str]) -> tuple[Any, list[str]]:
-    """Flags and overrides, as Hydra's parser tells them; what it can't tell is bad input."""
+def _overrides(words: Sequence[str]) -> list[str]:
+    """What is no flag of Hydra's, as its parser tells them; what it can't tell is bad input."""
     parser = get_args_parser()
 
     def refuse(message: str) -> NoReturn:
@@ -100,8 +99,21 @@ def _taken_apart(words: Sequence[str]) -> tuple[Any, list[str]]:
             flag == "--resolve" and "--cfg" in words
         ):
             raise BadInput(f"{flag}: is not a flag of the runner's.", _FLAGS_ELSEWHERE[flag])
-    parsed, unknown = parser.parse_known_args(list(words))
-    return parsed, unknown
+    parsed, unknown = parser.parse_known_intermixed_args(list(words))
+    for flag in ("config_name", "config_path"):
+        if getattr(parsed, flag):
+            raise BadInput(
+                f"--{flag.replace('_', '-')}: the runner has one configuration, conf/config.yaml.",
+                "`python -m runner again PATH` repeats a recorded run from its folder; a grid of "
+                "your own is a file in conf/experiment/.",
+            )
+    if parsed.multirun and (parsed.cfg or parsed.info):
+        raise BadInput("--cfg and --info tell of one run.", "Leave out -m, or the verb.")
+    return [*parsed.overrides, *unknown]
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _is_name(value: Any) -> bool:
@@ -162,17 +174,23 @@ def _into_mapping(word: str) -> str:
 
 
 def _parsed(word: str) -> Override:
+    _check_depth(word)
     try:
         override: Override = OverridesParser.create().parse_override(word)
         override.value()
         return override
-    except RecursionError:
-        raise BadInput(f"{word[:60]}...: is nested too deeply.", "Give it a plain value.") from None
     except (HydraException, ValueError, TypeError, ZeroDivisionError) as error:
         raise BadInput(
             f"{word}: can't be read as KEY=VALUE ({first_line(error)}).",
             "Quote what the shell or Hydra would take apart: 'key=\"a value\"'.",
         ) from error
+
+
+def _check_depth(word: str) -> None:
+    """Refuse what is nested beyond what parsers, which call themselves, can follow."""
+    steps = ((letter in "([{") - (letter in ")]}") for letter in word)
+    if max(itertools.accumulate(steps), default=0) > MOST_DEEP:
+        raise BadInput(f"{word[:60]}...: is nested too deeply.", "Give it a plain value.")
 
 
 def _values(override: Override) -> list[Any]:

@@ -1,6 +1,5 @@
-"""What came of a fit, on stdout: a table of strategies, their models, the sentence that decides.
-
-Piped, it holds no control codes.
+"""A fit in the terminal: a line while it searches; then on stdout a table of strategies, their
+models, the sentence that decides. Piped, it holds no control codes.
 """
 
 from __future__ import annotations
@@ -8,13 +7,15 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from runner.fit.probes import Limit, spelled
 from runner.metrics import readable, readable_bytes
 from runner.places import relative
 from runner.records import LOG_FILE, RECORD_FILE
-from runner.terminal.console import readable_duration, styled
+from runner.terminal.console import in_place, readable_duration, styled
 
 _COLUMNS = ("examples_per_second", "step_seconds", "tensor_peak_bytes")
 _HEADS = ["strategy", "largest", "examples", "step", "tensor peak", "trials", ""]
@@ -140,3 +141,23 @@ def _short(one: Limit, other: Limit) -> str:
             name = key.rpartition(".")[2]
             words.append(name if value.lower() == "true" else f"{name}={value}")
     return " ".join(words)
+
+
+@dataclass
+class Progress:
+    """One line, redrawn before each trial, on a terminal only."""
+
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+
+    def trial(self, limit: Limit, value: int, kind: str) -> None:
+        fitting = max((probe.value for probe in limit.probes if probe.fits), default=None)
+        failing = min((probe.value for probe in limit.probes if not probe.fits), default=None)
+        parts = [f"{limit.strategy.name} · trial {limit.trials}: {limit.vary}={value:,}, {kind}"]
+        if fitting is not None:
+            parts.append(f"{fitting:,} fits")
+        if failing is not None:
+            parts.append(f"{failing:,} does not")
+        in_place(" · ".join(parts), self.stream)
+
+    def close(self) -> None:
+        in_place("", self.stream)

@@ -81,7 +81,7 @@ def earlier(said: str, kind: Kind, file: str, what: str) -> Path:
         if not known:
             raise BadInput(f"resume=latest: there is no {what} yet.", "Leave it out to start one.")
         return known[-1].parent
-    folder = Path(said).resolve()
+    folder = Path(os.path.realpath(said))  # which takes links in a circle, too
     if not (folder / file).is_file():
         raise BadInput(f"resume={said}: is not the folder of a {what}.", "Name one, or say latest.")
     return folder

@@ -7,6 +7,7 @@ peak, and of equal ones the fastest; what did not complete comes last, with its 
 from __future__ import annotations
 
 import math
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -62,12 +63,30 @@ def of_run(folder: Path, seconds: float, page: str | None) -> str:
         lines += _figures(record)
     else:
         lines.append(f"  {styled(_ended(record.outcome), '31', out)}")
+    lines += [f"  TensorFlow warns: {said}" for said in warnings_in(folder / LOG_FILE)]
     lines += ["", f"  record   {relative(folder / RECORD_FILE)}"]
     if not record.outcome.completed:
         lines.append(f"  log      {relative(folder / LOG_FILE)}")
     if page:
         lines += [f"  MLflow   {page}", *_served(page)]
     return "\n".join(lines)
+
+
+def warnings_in(log: Path) -> list[str]:
+    """TensorFlow's own words, from the trials' log, that explain a figure: a function is traced
+    again and again. Each function's once, its first sentence."""
+    try:
+        text = log.read_text(errors="replace")
+    except OSError:
+        return []
+    found = {each["function"]: each[0] for each in _RETRACING.finditer(text)}
+    return list(found.values())
+
+
+_RETRACING = re.compile(
+    r"\d+ out of the last \d+ calls to <function (?P<function>\S+).*? triggered tf\.function "
+    r"retracing\."
+)
 
 
 def _ended(outcome: Outcome) -> str:

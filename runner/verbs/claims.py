@@ -85,6 +85,6 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
             raise BadInput(f"{key}: said twice.", "Keep one.")
         try:
             settings[key] = yaml.safe_load(value)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError, RecursionError):
             raise BadInput(f"{word}: can't be read.", "Write KEY=VALUE.") from None
     return settings

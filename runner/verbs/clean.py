@@ -85,7 +85,7 @@ def _days(word: str) -> datetime:
     with suppress(ValueError, OverflowError):
         if (days := float(word)) >= 0:
             return datetime.now() - timedelta(days=days)
-    raise argparse.ArgumentTypeError(f"{word!r} is no number of days")
+    raise argparse.ArgumentTypeError(f"{word!r} is not a number of days")
 
 
 def _found(paths: Sequence[Path]) -> list[Path]:
@@ -101,7 +101,7 @@ def _found(paths: Sequence[Path]) -> list[Path]:
 
 def _inside(path: Path, outputs: Path) -> Path:
     """The folder that is meant, if all in it can be."""
-    where = path.resolve()
+    where = Path(os.path.realpath(path))  # which takes links in a circle, too
     if not where.is_dir():
         raise BadInput(f"{path}: there is no such folder.", "Name a run's or a sweep's folder.")
     if not where.is_relative_to(outputs):

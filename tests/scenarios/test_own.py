@@ -280,7 +280,7 @@ class TestAnException:
         (("make", "scenario.arguments={batch_size: 3}"), "a field of its own"),
         (("make", "scenario.arguments={1: 3}"), "can't be the name of an argument"),
         (("make", "scenario.arguments={size: nan}"), "can't be kept in a record"),
-        (("make", "scenario.arguments=3"), "no mapping"),
+        (("make", "scenario.arguments=3"), "not a mapping"),
     ],
 )
 def test_bad_input_is_found_before_anything_runs(

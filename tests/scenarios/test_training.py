@@ -216,7 +216,7 @@ class TestTheirModel:
     @pytest.mark.parametrize(
         ("model", "problem"),
         [
-            ("perceptron", "'perceptron' is no choice"),
+            ("perceptron", "'perceptron' is not a valid choice"),
             ("no_such_module:MODEL", "no module 'no_such_module'"),
             ("tests.scenarios.their_models:MODELS", "no 'MODELS'"),
             ("tests.scenarios.their_models:sized", "takes arguments"),

@@ -148,3 +148,12 @@ def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen() -> None:
     trials = [memory_trial(peak, index=index) for index, peak in enumerate(peaks)]
     said = summary._exact(measured(*trials))
     assert said == "2,300,604 bytes; 2.14 MB in 8, up to 2.30 MB in 1 of 9 processes"
+
+
+def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: Path) -> None:
+    said = "5 out of the last 5 calls to <function step at 0x7f1> triggered tf.function retracing."
+    rest = " Tracing is expensive and the excessive number of tracings could be due to (1) ..."
+    log = tmp_path / "run.log"
+    log.write_text(f"WARNING:tensorflow:{said}{rest}\n" * 2 + "other words\n")
+    assert summary.warnings_in(log) == [said]
+    assert summary.warnings_in(tmp_path / "none") == []

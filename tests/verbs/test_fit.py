@@ -20,7 +20,7 @@ BAD_INPUT = {
     "no cap": (["vary=batch_size"], "no cap is set"),
     "unknown field": (["vary=batchsize", "device.memory_limit_mb=64"], "mean 'batch_size'"),
     "the cap": (["vary=device.memory_limit_mb", "device.memory_limit_mb=64"], "that is the cap"),
-    "no integer": (["vary=scenario.gradient", "device.memory_limit_mb=64"], "no whole number"),
+    "no integer": (["vary=scenario.gradient", "device.memory_limit_mb=64"], "not a whole number"),
     "several values": (
         ["vary=seed", "seed=1,2", "device.memory_limit_mb=64"],
         "several values",

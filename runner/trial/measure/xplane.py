@@ -562,7 +562,7 @@ def _columns(events: _Events, plane: _Plane, names: dict[str, int]) -> dict[str,
         if stat in _TEXTS:
             values = _codes(events, rows, plane, names)
         elif not ((fields == _STAT_UINT64) | (fields == _STAT_INT64)).all():
-            raise XPlaneError(f"{stat}: is no whole number")
+            raise XPlaneError(f"{stat}: is not a whole number")
         columns[stat] = np.full(events.event.size, NONE, np.int64)
         columns[stat][events.stat_event[rows]] = values
     return columns

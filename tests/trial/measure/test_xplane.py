@@ -283,7 +283,7 @@ def test_a_garbled_file_is_read_or_refused_and_nothing_else(data: st.DataObject)
     ("stats", "complaint"),
     [
         ([(1, 200, 7), (2, 8, 4), (3, 256, 4)], "without addr"),
-        ([(1, 200, 7), (2, 8.5, 4)], "requested_bytes: is no whole number"),
+        ([(1, 200, 7), (2, 8.5, 4)], "requested_bytes: is not a whole number"),
         ([(1, 3, 4)], "neither a text"),
         ([(1, 777, 7)], "name 777"),
     ],
