@@ -15,7 +15,7 @@ from runner.records import Record
 from runner.running.engine import Result
 from runner.terminal import summary
 from runner.tracking import LOCAL_UI, Links
-from tests.factories import completed, failed, kept, sweep_of_nine
+from tests.factories import completed, failed, kept, measured, memory_trial, sweep_of_nine
 
 SWEPT = Plan((), True, None, ("scenario", "batch_size"))
 
@@ -141,6 +141,13 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
     assert f"times are unsure: {told} when it began" in shown(tmp_path / "busy", busy)
     assert told not in summary.of_run(kept(idle, tmp_path / "idle run"), 1.0, None)
     assert told in summary.of_run(kept(busy, tmp_path / "busy run"), 1.0, None)
+
+
+def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen() -> None:
+    peaks = [2_137_784] * 8 + [2_300_604]
+    trials = [memory_trial(peak, index=index) for index, peak in enumerate(peaks)]
+    said = summary._exact(measured(*trials))
+    assert said == "2,300,604 bytes; 2.14 MB in 8, up to 2.30 MB in 1 of 9 processes"
 
 
 def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: Path) -> None:
