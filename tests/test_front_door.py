@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -369,6 +370,34 @@ def test_ctrl_c_while_tensorflow_loads_leaves_no_folder(outputs: Path, tmp_path:
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(60) == 130
     assert not list(temporary.glob("runner-trial-*"))
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system with room for a log and a trial, and not for a record as well."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_is_one_message_that_says_what_is_kept_and_how_to_go_on(
+    full_disk: Path,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", "scenario=tensor_per_step", "tracking=none"],
+        env={**os.environ, "RUNNER_OUTPUTS": str(full_disk)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 1
+    assert "the disk is full; every trial that had ended before is kept" in done.stderr
+    assert "Make room, then go on" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_run_that_fails_exits_1_and_says_where_its_log_is(cli: Cli, outputs: Path) -> None:

@@ -114,3 +114,24 @@ def test_an_interrupted_launch_leaves_no_process_and_can_be_resumed(
     for number in range(3):
         trials = records.read(folder / str(number)).trials
         assert [trial.index for trial in trials] == [0, 0, 1], "none was run twice"
+
+
+def test_jobs_end_with_a_launcher_on_this_machine_that_was_killed(
+    launcher: str, outputs: Path
+) -> None:
+    if launcher != "joblib":
+        pytest.skip("its jobs are a cluster's to end")
+    process = start(
+        outputs,
+        *("-m", "scenario=tensor_per_step", "batch_size=4,8,16", "measure.timing_processes=50"),
+        *(*LAUNCHERS[launcher], "tracking=none"),
+    )
+    deadline = time.monotonic() + LONG
+    while not trials_kept(outputs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert len(family) > 2
+    process.kill()
+    process.communicate(timeout=LONG)
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
