@@ -47,11 +47,13 @@ def main(arguments: Sequence[str]) -> int:
     # Imported late, so that --help and a mistyped option are answered at once.
     from runner import records
     from runner.running import folders, session
+    from runner.running.interruption import interruptible
     from runner.terminal.progress import Progress
 
     then = _folder(options.path)
     record = records.read(then)
-    plan = _plan(record, then, tracking)
+    with interruptible():
+        plan = _plan(record, then, tracking)
     now = folders.new_folder("runs")
     with session.measured(plan, now, Progress()) as done:
         pass
