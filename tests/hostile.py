@@ -69,7 +69,7 @@ _NO_CHOICE = st.one_of(
 )
 _COUNTS = st.sampled_from(
     (
-        *("batch_size", "measure.timing_processes", "measure.steps", "measure.min_steps"),
+        *("batch_size", "measure.steps", "measure.min_steps"),
         *("scenario.iterations", "scenario.size", "device.memory_limit_mb"),
     )
 )
