@@ -94,7 +94,7 @@ def fitting(
         if not optional and each.default is each.empty and each.name not in given:
             raise BadInput(
                 f"{where}: {path} needs {each.name!r}.",
-                f"Say '{where}={{{each.name}: VALUE}}'; or, where it is no plain value, "
+                f"Say '{where}={{{each.name}: VALUE}}'; or, where it is not a plain value, "
                 "name a function that makes it and returns the step.",
             )
     return given
@@ -104,7 +104,7 @@ def _split(path: str, where: str) -> tuple[str, str]:
     module, _, name = path.partition(":") if ":" in path else path.rpartition(".")
     if not all(part.isidentifier() for part in (*module.split("."), name)):
         raise BadInput(
-            f"{where}: {path!r} is no import path.",
+            f"{where}: {path!r} is not a valid import path.",
             f"Say {where}=IMPORT.PATH:NAME, as in my_module:my_step.",
         )
     return module, name

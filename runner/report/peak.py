@@ -394,6 +394,26 @@ def _line_of(leak: Leak, allocations: Allocations) -> str:
     return f"{frame.file}:{frame.line}  {frame.code}"
 
 
+def uncounted(allocations: Allocations) -> str:
+    """What is live at the peak and has memory that TensorFlow's allocator never sees, in a
+    sentence: the bytes above count its handles only. Empty where there is none."""
+    found = sorted({name for group in allocations.groups if (name := _handle_of(group))})
+    if not found:
+        return ""
+    return f"without the memory behind {' and '.join(found)}: the host peak has that, too"
+
+
+def _handle_of(group: Group) -> str | None:
+    """A variable is a resource and a list of tensors is a variant, but theirs is counted."""
+    if group.dtype == "string":
+        return f"{group.count:,} string {'tensor' if group.count == 1 else 'tensors'}"
+    if "HashTable" in group.op:
+        return "lookup tables"
+    is_counted = group.op.startswith(("VarHandle", "TensorList", "EmptyTensorList"))
+    is_handle = group.dtype in ("resource", "variant") and not is_counted
+    return f"{group.dtype}s of {group.op}" if is_handle else None
+
+
 def trust(allocations: Allocations) -> str:
     """How far the events can be believed, in a sentence."""
     checks = allocations.checks

@@ -128,6 +128,8 @@ def _peak(record: Record) -> Iterator[Node]:
         yield _section("What the peak is made of", tag("p", f"Unknown: {why}"))
         return
     yield _section("What the peak is made of", *peak.made_of(allocations))
+    if beside := peak.uncounted(allocations):
+        yield tag("p", f"Of this peak: {beside}.", class_="note")
     if told := picture.Told.of("this run", allocations):
         name = "phase" if allocations.step is None else "step"
         yield _section(f"Every tensor of the peak's {name}", picture.picture(told))

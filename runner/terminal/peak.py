@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from runner.allocations import GRADIENT, Allocations, Frame, Group, Leak, Line, Part
 from runner.metrics import readable_bytes
-from runner.report.peak import moment, percent, shape, split_words, together, where
+from runner.report.peak import moment, percent, shape, split_words, together, uncounted, where
 
 By = Literal["line", "layer", "op"]
 
@@ -21,7 +21,10 @@ def of(allocations: Allocations, most: int, by: By = "line") -> str:
     """The peak in one line, then what it is made of, the sum last; then layers and leaks."""
     words = split_words(allocations.split)
     title = f"{readable_bytes(allocations.total_bytes)} at the peak, {moment(allocations)}"
-    text = [f"{title}: {words}" if words else title, ""]
+    text = [f"{title}: {words}" if words else title]
+    if beside := uncounted(allocations):
+        text.append(beside)
+    text.append("")
     if by == "line" and allocations.lines:
         text += _by_line(allocations, most)
         layers = _by_layer(allocations, MOST_LAYERS)

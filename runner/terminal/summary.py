@@ -20,6 +20,7 @@ from runner.metrics import METRICS, readable
 from runner.places import relative
 from runner.plan import Plan
 from runner.records import LOG_FILE, RECORD_FILE, Outcome, Record
+from runner.report.peak import uncounted
 from runner.running.engine import Result
 from runner.running.session import Views
 from runner.terminal.console import readable_duration, styled
@@ -27,6 +28,9 @@ from runner.tracking import LOCAL_UI, Links
 
 MOST_ROWS = 40
 """Of cells that completed; beyond that the table is a file to open."""
+
+MOST_REASONS = 5
+"""Too long for the table, that are printed whole below it."""
 
 _COLUMNS = (
     "tensor_peak_bytes",
@@ -114,9 +118,11 @@ def _figures(record: Record) -> list[str]:
         lines.append(f"  {label:<13} {value:>12}   {remark}".rstrip())
 
     row("tensor peak", "tensor_peak_bytes", _exact(record))
+    if record.allocations and (beside := uncounted(record.allocations)):
+        lines.append(f"  {'':<13} {'':>12}   {beside}")
     row("  of a step", "tensor_step_peak_bytes", "above what was live when it began")
     row("  growth", "tensor_growth_bytes_per_step", _grown(record))
-    row("host peak", "host_peak_bytes", "above the trial's start")
+    row("host peak", "host_peak_bytes", _above_start(record))
     row("  growth", "host_growth_bytes_per_step", _grown_on_host(record))
     row("step", "step_seconds", "; ".join(_noise(record)))
     row("first call", "first_call_seconds", _first_against_steady(record))
@@ -145,6 +151,15 @@ def _grown(record: Record) -> str:
     teeth = growth.highest_tooth(found)
     none = "" if record.metrics.get("tensor_growth_bytes_per_step") else "none"
     return ": ".join(filter(None, (none, teeth)))
+
+
+def _above_start(record: Record) -> str:
+    """And what these figures leave out: they are of the trial's own process."""
+    children = max((trial.facts.get("child_processes", 0) for trial in record.trials), default=0)
+    if not children:
+        return "above the trial's start"
+    whose = "its child process" if children == 1 else f"its {children} child processes"
+    return f"above the trial's start, without the memory of {whose}"
 
 
 def _grown_on_host(record: Record) -> str:
@@ -233,6 +248,8 @@ class _Cell:
         self.outcome = record.outcome
         self.busy = _busy(record)
         self.figures = [_figure(record, name) for name in _COLUMNS]
+        self.is_measured = record.metrics.get("tensor_peak_bytes") is not None
+        """It may be, although the cell did not complete: one interrupted between two trials."""
         values = (record.metrics.get(name) for name in _BEST)
         self.order = [math.inf if value is None else value for value in values]
 
@@ -261,7 +278,7 @@ def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[s
     figures = [_HEADS.get(name, METRICS[name].label) for name in _COLUMNS]
     shown = best[:MOST_ROWS]
     widths = _widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
-    measured = _widths([figures, *(cell.figures for cell in shown)])
+    measured = _widths([figures, *(cell.figures for cell in (*shown, *failed) if cell.is_measured)])
 
     def row(words: Sequence[str], figures: Sequence[str] = ()) -> str:
         left = [f"{text:<{width}}" for text, width in zip(words, widths, strict=True)]
@@ -273,10 +290,21 @@ def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[s
     if len(best) > len(shown):
         lines.append(f"... and {len(best) - len(shown)} more that completed: see the table's file")
     for cell in failed:
-        lines.append(
-            f"{row(cell.said(fields))}  {styled(_first_line(_ended(cell.outcome)), '31', out)}"
-        )
-    return lines
+        ended = styled(_cut(_first_line(cell.outcome)), "31", out)
+        lines.append(f"{row(cell.said(fields), cell.figures if cell.is_measured else ())}  {ended}")
+    return [*lines, *_whole(failed)]
+
+
+def _whole(failed: Sequence[_Cell]) -> list[str]:
+    """The reasons that the table had no room for, each once."""
+    long = dict.fromkeys(_first_line(cell.outcome) for cell in failed)
+    lines = [line for line in long if line != _cut(line)]
+    more = (
+        [f"... and {len(lines) - MOST_REASONS} more: see the log"]
+        if len(lines) > MOST_REASONS
+        else []
+    )
+    return ["", *lines[:MOST_REASONS], *more] if lines else []
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
@@ -286,6 +314,9 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 _HEADS = {"tensor_peak_bytes": "tensor peak"}
 
 
-def _first_line(text: str) -> str:
-    line = text.splitlines()[0]
+def _first_line(outcome: Outcome) -> str:
+    return _ended(outcome).splitlines()[0]
+
+
+def _cut(line: str) -> str:
     return line if len(line) <= 120 else f"{line[:117]}..."

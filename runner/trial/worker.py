@@ -226,6 +226,11 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         remedy()
         books.note(step)
 
+    def observe() -> None:
+        execution.observe()
+        if children := len(list(lifeline.descendants(os.getpid()))):
+            facts["child_processes"] = max(children, facts.get("child_processes", 0))
+
     meter = TimingMeter(HostMemory(), limits.most_steps)
     steps = _on_a_bare_stack(
         go_through,
@@ -233,7 +238,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         _Announcing(meter, pipe, do_between),
         limits,
         placed.settle,
-        execution.observe,
+        observe,
     )
     problem = meter.host.problem
     return {

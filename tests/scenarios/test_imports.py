@@ -55,11 +55,11 @@ def test_a_name_in_a_package_itself_is_found(here: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "says"),
     [
-        ("mine", "no import path"),
-        ("mine:", "no import path"),
-        (":step", "no import path"),
-        ("mine:a step", "no import path"),
-        ("../mine.py:step", "no import path"),
+        ("mine", "not a valid import path"),
+        ("mine:", "not a valid import path"),
+        (":step", "not a valid import path"),
+        ("mine:a step", "not a valid import path"),
+        ("../mine.py:step", "not a valid import path"),
         ("mime:step", "did you mean 'mine'"),
         ("package.mime:step", "did you mean 'mine'"),
         ("mine.inner:step", "no module 'inner'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,16 @@ def test_the_latest_run_or_sweep_can_be_named_so(
     )
     main(["latest", "--peak"])
     assert "python_loop" in capsys.readouterr().out
+
+
+def test_a_peak_says_whose_memory_the_allocator_never_sees() -> None:
+    counted = (("VarHandleOp", "resource"), ("TensorListReserve", "variant"), ("Mul", "float32"))
+    not_counted = (("tf.constant", "string"), ("MutableHashTableV2", "untyped"))
+    made = [Group(op, (2,), dtype, 1, 48, 0.2) for op, dtype in (*counted, *not_counted)]
+    of_all = dataclasses.replace(ALLOCATIONS, groups=tuple(made))
+    said = (
+        "without the memory behind 1 string tensor and lookup tables: the host peak has that, too"
+    )
+    assert peak.of(of_all, most=10).splitlines()[1] == said
+    of_counted = dataclasses.replace(ALLOCATIONS, groups=tuple(made[:3]))
+    assert "without" not in peak.of(of_counted, most=10)

@@ -8,14 +8,23 @@ from pathlib import Path
 
 import pytest
 
+from runner.allocations import Allocations, Group
 from runner.errors import Interrupted
 from runner.metrics import readable
 from runner.plan import Plan
-from runner.records import Record
+from runner.records import Outcome, Record, Status
 from runner.running.engine import Result
 from runner.terminal import summary
 from runner.tracking import LOCAL_UI, Links
-from tests.factories import completed, failed, kept, measured, memory_trial, sweep_of_nine
+from tests.factories import (
+    completed,
+    failed,
+    kept,
+    measured,
+    memory_trial,
+    sweep_of_nine,
+    timing_trial,
+)
 
 SWEPT = Plan((), True, None, ("scenario", "batch_size"))
 
@@ -157,3 +166,33 @@ def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: P
     log.write_text(f"WARNING:tensorflow:{said}{rest}\n" * 2 + "other words\n")
     assert summary.warnings_in(log) == [said]
     assert summary.warnings_in(tmp_path / "none") == []
+
+
+def test_a_reason_too_long_for_the_table_stands_whole_once_below_it(tmp_path: Path) -> None:
+    long = "model.py does not say what it takes. " + "Make it from keras.Input. " * 5
+    found = [failed("a", reason=long), failed("b", reason=long, batch_size=64), completed()]
+    lines = shown(tmp_path / "s", *found)
+    assert sum(line.endswith("...") for line in lines) == 2
+    assert sum(line.endswith(long) for line in lines) == 1
+
+
+def test_a_cell_that_was_interrupted_after_its_peak_was_measured_shows_it(tmp_path: Path) -> None:
+    stopped = Outcome(Status.INTERRUPTED, None, "interrupted by SIGINT")
+    found = dataclasses.replace(measured(memory_trial(7_340_000)), outcome=stopped)
+    lines = shown(tmp_path / "s", found)
+    row = next(line for line in lines if "interrupted by SIGINT" in line)
+    peak = readable("tensor_peak_bytes", 7_340_000)
+    assert row.index(peak) + len(peak) == lines[1].index("tensor peak") + len("tensor peak")
+
+
+def test_figures_say_what_they_leave_out(tmp_path: Path) -> None:
+    texts = Group("tf.constant", (1000,), "string", 3, 72_000, 1.0)
+    live = Allocations(total_bytes=72_000, phase="steps", step=0, groups=(texts,))
+    pooled = measured(memory_trial(72_000), timing_trial(child_processes=2))
+    kept(dataclasses.replace(pooled, allocations=live), tmp_path / "one")
+    kept(completed(), tmp_path / "other")
+
+    text = summary.of_run(tmp_path / "one", 3.0, None)
+    assert "without the memory behind 3 string tensors: the host peak has that, too" in text
+    assert "without the memory of its 2 child processes" in text
+    assert "without" not in summary.of_run(tmp_path / "other", 3.0, None)
