@@ -5,6 +5,8 @@ That is a matter of a process's start, so each has a warm server of its own.
 
 from __future__ import annotations
 
+import os
+from functools import cache
 from pathlib import Path
 
 from runner.config import Device
@@ -22,24 +24,26 @@ def environment(device: Device) -> dict[str, str]:
     """What a process has to be started with; `Unavailable` where that malloc is not installed."""
     variables = {}
     if device.malloc != "default":
-        library = _library(device.malloc)
+        library = _library(device.malloc, _FOLDERS)
         if library is None:
             raise Unavailable(
                 f"device.malloc={device.malloc}: its library is not installed.",
                 f"apt-get install {_PACKAGES[device.malloc]} (Debian, Ubuntu), or leave it out.",
             )
-        variables["LD_PRELOAD"] = str(library)
+        theirs = os.environ.get("LD_PRELOAD")
+        variables["LD_PRELOAD"] = f"{library}:{theirs}" if theirs else str(library)
     if device.malloc_arenas is not None:
         variables["MALLOC_ARENA_MAX"] = str(device.malloc_arenas)
     return variables
 
 
 def installed() -> list[str]:
-    return [name for name in _FILES if _library(name)]
+    return [name for name in _FILES if _library(name, _FOLDERS)]
 
 
-def _library(name: str) -> Path | None:
-    for folder in _FOLDERS:
+@cache
+def _library(name: str, folders: tuple[str, ...]) -> Path | None:
+    for folder in folders:
         for file in _FILES[name]:
             found = next((each for each in Path(folder).glob(f"**/{file}")), None)
             if found:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner import records
-from runner.isolation import look
 from runner.isolation.server import Server
 from runner.judging import leak as judging
 from runner.judging.leak import Leak
@@ -33,9 +32,6 @@ class Search:
     _number: int = 0
 
     def run(self) -> None:
-        for cell in self.plan.cells:
-            if cell.experiment.supported:
-                look.require_device(cell.experiment)
         self._server = Server(folders.log_file(self.folder))
         self._progress = Progress()
         try:
@@ -69,7 +65,7 @@ class Search:
 
     def _measure(self, cell: Planned) -> Path:
         run = engine.open_cell(cell, self.folder, (), None)
-        engine.run_all(
+        result = engine.run_all(
             [run],
             self.folder,
             self._server,
@@ -78,6 +74,8 @@ class Search:
             engine.nobody,
             cell.experiment.seed,
         )
+        if result.interrupted:
+            raise result.interrupted
         return run.folder
 
     def _name(self, cell: Planned) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from runner import places, tracking
 from runner.config import Experiment, Tracking
 from runner.errors import Unavailable
-from runner.isolation import look
+from runner.isolation import look, mallocs
 from runner.isolation.server import Server
 from runner.plan import Plan
 from runner.running import engine, environment, folders
@@ -72,6 +72,9 @@ def measured(
     with interruptible():
         if not plan.is_sweep:
             require_devices([first])
+        elif not plan.launcher:
+            for cell in plan.cells:
+                mallocs.environment(cell.experiment.device)
         with engine.open_plan(plan, folder) as runs:
             missing = any(run.next for run in runs) and not plan.launcher
             try:
@@ -142,7 +145,9 @@ def opened(folder: Path, choice: Tracking | None = None, *, load: bool = True) -
 
 def require_devices(experiments: Sequence[Experiment]) -> None:
     """Refuse, before anything is written, what needs a GPU that is not there; of several
-    experiments one may, and its record says so."""
+    experiments one may, and its record says so. A malloc that is not there is nobody's record."""
+    for experiment in experiments:
+        mallocs.environment(experiment.device)
     missing: list[Unavailable] = []
     for experiment in experiments:
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import BadInput, nearest
-from runner.metrics import METRICS, readable, readable_bytes
+from runner.metrics import METRICS, Metric, readable, readable_bytes
 from runner.verbs import Parser
 
 if TYPE_CHECKING:
@@ -235,13 +235,20 @@ def _budget(text: str) -> tuple[str, float]:
     name, _, amount = text.partition("=")
     if name not in METRICS:
         raise BadInput(f"--budget {name}: there is no such metric.", nearest(name, METRICS))
+    metric = METRICS[name]
+    if not metric.smaller_is_better:
+        raise BadInput(f"--budget {name}: more of it is not worse.", "Name one that is.")
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", amount)
-    if not found or found[2] not in _UNITS:
+    if not found or found[2] not in _UNITS or not _suits(found[2], metric):
         raise BadInput(
             f"--budget {text}: {amount!r} is not a valid amount.",
             f"Write --budget {name}=120MB, in kB, MB, GB, KiB, MiB; seconds in s, ms, us.",
         )
     return name, float(found[1]) * _UNITS[found[2]]
+
+
+def _suits(unit: str, metric: Metric) -> bool:
+    return not unit or unit.endswith("s") == metric.is_time
 
 
 def _tolerance(text: str) -> tuple[float, float]:

@@ -55,7 +55,7 @@ def main(words: Sequence[str]) -> int:
     # Imported late, so that --help is answered at once.
     from runner.composing import composition
     from runner.leak.search import Search
-    from runner.running import folders
+    from runner.running import folders, session
     from runner.running.interruption import interruptible
 
     started = time.monotonic()
@@ -70,6 +70,8 @@ def main(words: Sequence[str]) -> int:
         return 0  # Hydra was asked to tell something, and has
     search = Search(plan, folder, _command(overrides, plan.is_sweep), "--no-remedies" not in words)
     interrupted: Interrupted | None = None
+    with interruptible():
+        session.require_devices([cell.experiment for cell in plan.cells])
     with interruptible(), folders.held(folder):
         try:
             search.run()

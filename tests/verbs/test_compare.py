@@ -179,6 +179,12 @@ def test_what_is_not_known_is_not_within_a_budget(
     assert "can't be told (needs 200 steps" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("budget", ["tensor_peak_bytes=5s", "examples_per_second=100"])
+def test_a_budget_that_means_nothing_for_its_metric_is_refused(budget: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--budget"):
+        main([run(completed(), tmp_path / "one"), "--budget", budget])
+
+
 def test_options_may_stand_between_paths(tmp_path: Path) -> None:
     one, other = (run(peak_of(peak), tmp_path / str(peak)) for peak in (1000, 2000))
     assert main([one, "--fail-on", "worse", other]) == 3

@@ -96,6 +96,9 @@ class Calls:
         self._sites: list[Site] = []
         self._logs: list[_Log] = []
         self._local = threading.local()
+        self._numbering = (
+            threading.Lock()
+        )  # a number is a place in a list; threads must not share one
         self._nodes: dict[str, dict[str, _Node]] = {}
         """By node, by the graph's name."""
         self._sources: dict[tuple[str, int], Frame] = {}
@@ -259,8 +262,9 @@ class Calls:
     def _number(self, site: Site) -> int:
         number = self._site_of.get(site)
         if number is None:
-            number = self._site_of[site] = len(self._sites)
-            self._sites.append(site)
+            with self._numbering:
+                number = self._site_of[site] = len(self._sites)
+                self._sites.append(site)
         return number
 
     def _stack(self, frame: FrameType | None) -> int:
@@ -299,9 +303,10 @@ class Calls:
             is_library = True
         else:
             is_library = False
-        number = self._stack_of[key] = len(self._stacks)
-        self._stacks.append(tuple(reversed(found)))
-        self._is_library.append(is_library)
+        with self._numbering:
+            number = self._stack_of[key] = len(self._stacks)
+            self._stacks.append(tuple(reversed(found)))
+            self._is_library.append(is_library)
         return number
 
     def _kind(self, code: CodeType) -> int:
