@@ -253,7 +253,7 @@ class TestTheirModel:
         ("name", "problem"),
         [
             ("NUMBER", "gives a int"),
-            ("Unbuilt", "does not say what it takes"),
+            ("Unbuilt", "does not say what it takes. Let a function return it with a batch"),
             ("open_sided", "leaves a side open"),
             ("with_a_number", "there is a int, which has no shape with a batch"),
         ],
