@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from runner.config import Count
 from runner.errors import BadInput, nearest
@@ -63,9 +63,10 @@ class KerasTraining:
         keras.utils.set_random_seed(bench.seed)
         if self.mixed_precision:
             keras.config.set_dtype_policy("mixed_bfloat16")
-        model = _load(self.model) if _is_import_path(self.model) else MODELS[self.model]()
+        found = _load(self.model) if _is_import_path(self.model) else Found(MODELS[self.model]())
+        model = found.model if found.takes is None else _with_inputs(*found)
         if self.recompute:
-            _recompute(model)
+            _recompute(found.model)
         part = bench.batch_size // self.accumulate
         parts = [_examples(model, part, (bench.seed, number)) for number in range(self.accumulate)]
         steps = self.accumulate if self.accumulate > 1 else None
@@ -163,23 +164,69 @@ def _head(tensor: Any) -> Any:
     return layers.Dense(10, dtype="float32", name="head")(tensor)
 
 
-def _load(path: str) -> Any:
-    """The user's model: what the path names, or what that returns when called."""
+class Found(NamedTuple):
+    """A model and, where it does not say so itself, what it takes: anything with shape and dtype,
+    or a structure of such, the batch first."""
+
+    model: Any
+    takes: Any = None
+
+
+def _load(path: str) -> Found:
+    """The user's model: what the path names, or what that returns when called; data beside it say
+    what it takes, and so does the shape that it was built for."""
     import keras
 
     found = imports.load(path, "scenario.model")
     model = found if isinstance(found, keras.Model) or not callable(found) else found()
+    data = None
+    if isinstance(model, tuple) and len(model) == 2:
+        model, data = model
     if not isinstance(model, keras.Model):
         raise BadInput(
             f"scenario.model: {path} gives a {type(model).__name__}.",
-            "Name a keras.Model, or a function that returns one.",
+            "Name a keras.Model, or a function that returns one, or (model, inputs).",
         )
-    if not getattr(model, "inputs", None):
+    if getattr(model, "inputs", None):
+        return Found(model)
+    if data is None and model.built:
+        shape = (model.get_build_config() or {}).get("input_shape")
+        data = keras.KerasTensor(shape, model.input_dtype) if _is_shape(shape) else None
+    if data is None:
         raise BadInput(
             f"scenario.model: {path} does not say what it takes.",
-            "Make it from keras.Input, so that inputs can be made for it.",
+            "Let a function return it with a batch of its inputs, (model, inputs); or make it "
+            "from keras.Input; or call its build() with the shape of its input.",
         )
-    return model
+    return Found(model, data)
+
+
+def _is_shape(shape: Any) -> bool:
+    sides = isinstance(shape, tuple | list) and len(shape) > 0
+    return sides and all(side is None or isinstance(side, int) for side in shape)
+
+
+def _with_inputs(model: Any, takes: Any) -> Any:
+    """A model that only calls the other one, and says what goes in and comes out."""
+    import keras
+    import tensorflow as tf
+
+    if isinstance(takes, tf.data.Dataset):
+        takes = takes.element_spec
+        takes = takes[0] if isinstance(takes, tuple) else takes  # inputs and targets
+
+    def input_like(data: Any) -> Any:
+        shape, dtype = (getattr(data, name, None) for name in ("shape", "dtype"))
+        if dtype is None or not shape:
+            raise BadInput(
+                f"scenario.model: beside {model.name} there is a {type(data).__name__}, which has "
+                "no shape with a batch.",
+                "Return (model, inputs), where inputs are arrays or tensors, the batch first.",
+            )
+        return keras.Input(tuple(shape)[1:], dtype=tf.as_dtype(dtype).name)
+
+    inputs = tf.nest.map_structure(input_like, takes)
+    return keras.Model(inputs, model(inputs), name=f"whole_{model.name}")
 
 
 def _recompute(model: Any) -> None:

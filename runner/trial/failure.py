@@ -8,7 +8,7 @@ import textwrap
 import traceback
 from typing import Any
 
-from runner.errors import RunnerError, Unavailable
+from runner.errors import BadInput, RunnerError, Unavailable
 from runner.records import Status
 from runner.scenario import StartAnew
 from runner.trial.owners import LIBRARIES, OURS, SCENARIO, USERS, owner
@@ -53,6 +53,8 @@ def _status(error: BaseException) -> Status:
 
 def _said(error: BaseException) -> str:
     """Its kind and what it says, without the stack that its message may quote."""
+    if isinstance(error, BadInput):  # in one line, as a table has only the first: what to do next
+        return f"{error.problem} {error.remedy}".rstrip()
     if isinstance(error, RunnerError):
         return str(error)
     kind, text = type(error).__name__, _NOISE.sub("", _message(error))

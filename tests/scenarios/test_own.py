@@ -9,6 +9,7 @@ import pytest
 from runner.errors import BadInput
 from runner.judging import estimate
 from runner.records import Record, Status
+from runner.report.peak import uncounted
 from tests.conftest import Cli
 from tests.scenarios import theirs
 from tests.scenarios.conftest import Measure
@@ -294,6 +295,24 @@ def test_bad_input_is_found_before_anything_runs(
 def test_without_a_target_it_is_said_what_to_say(measure: Measure) -> None:
     with pytest.raises(BadInput, match=r"Say scenario\.target=VALUE"):
         measure("scenario=callable")
+
+
+def test_texts_are_known_as_such_at_the_peak_and_the_host_s_has_them(measure: Measure) -> None:
+    record = run(measure, "three_texts", "measure.steps=5", timing=True)
+    assert record.metrics["tensor_peak_bytes"] == 3 * 1_000 * 24
+    assert record.allocations is not None
+    assert "3 string tensors" in uncounted(record.allocations)
+    assert record.metrics["host_peak_bytes"] > 3 * 5_000_000
+
+
+def test_processes_that_a_step_has_beside_it_are_counted(measure: Measure) -> None:
+    few = ("measure.steps=5", "measure.timing_processes=1")
+    facts = {
+        name: run(measure, name, *few, timing=True, memory=False).trials[0].facts
+        for name in ("two_processes", "plain_step")
+    }
+    assert facts["two_processes"]["child_processes"] == 2
+    assert "child_processes" not in facts["plain_step"]
 
 
 def test_code_is_found_from_the_folder_where_the_user_stands(cli: Cli, tmp_path: Path) -> None:

@@ -214,6 +214,27 @@ class TestTheirModel:
         assert bytes_of(record, "tensor_live_bytes") == 3 * weights + ADAM + data
 
     @pytest.mark.parametrize(
+        ("name", "execution"),
+        [
+            ("with_its_data", "eager"),
+            ("with_its_dataset", "graph"),
+            ("with_named_data", "eager"),
+            ("built_for_its_shape", "eager"),
+        ],
+    )
+    def test_a_subclass_is_trained_where_data_or_a_shape_say_what_it_takes(
+        self, measure: MeasureWords, name: str, execution: str
+    ) -> None:
+        model = f"tests.scenarios.their_models:{name}"
+        plain = training(measure, 12, model=model, execution=execution)
+
+        weights = 4 * (20 * 40 + 40 + 40 * 3 + 3) + 4 * HANDLE
+        data = 12 * (20 + 3) * 4
+        beside = 4 * (31 * 17 + 17) + 2 * HANDLE  # MODEL, which its module makes
+        known = 3 * weights + ADAM + data + beside
+        assert 0 <= bytes_of(plain, "tensor_live_bytes") - known < 100
+
+    @pytest.mark.parametrize(
         ("model", "problem"),
         [
             ("perceptron", "'perceptron' is not a valid choice"),
@@ -232,8 +253,9 @@ class TestTheirModel:
         ("name", "problem"),
         [
             ("NUMBER", "gives a int"),
-            ("Unbuilt", "does not say what it takes"),
+            ("Unbuilt", "does not say what it takes. Let a function return it with a batch"),
             ("open_sided", "leaves a side open"),
+            ("with_a_number", "there is a int, which has no shape with a batch"),
         ],
     )
     def test_fails_with_a_reason_where_it_can_t_be_trained(

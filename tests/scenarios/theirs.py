@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -188,3 +189,19 @@ def clear_the_environment() -> tf.Tensor:
 
 def import_error() -> None:
     import no_such_dependency  # noqa: F401  # type: ignore[import-not-found]
+
+
+def three_texts() -> Callable[[], list[tf.Tensor]]:
+    """5 MB of text each, of which TensorFlow's allocator sees 24 kB."""
+    texts = [f"{number:05}" * 1_000 for number in range(1_000)]
+    return lambda: [tf.constant(texts) for _ in range(3)]
+
+
+def two_processes() -> Callable[[], tf.Tensor]:
+    kept = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+
+    def step() -> tf.Tensor:
+        assert all(each.poll() is None for each in kept)
+        return tf.zeros([SIZE])
+
+    return step
