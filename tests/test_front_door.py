@@ -224,7 +224,9 @@ def test_a_run_leaves_record_trials_config_and_log(cli: Cli, outputs: Path, tmp_
     }
     record = records.read(folder)
     assert record.outcome.completed
-    assert [trial.kind for trial in record.trials] == ["memory", "timing", "timing", "timing"]
+    kinds = [trial.kind for trial in record.trials]
+    assert kinds[-4:] == ["memory", "timing", "timing", "timing"]
+    assert set(kinds[:-3]) == {"memory"}, "a graph's peak takes several to be known"
     assert record.spec["execution"] == "graph", "while_loop's natural execution"
     assert str(record.metrics["tensor_peak_bytes"]).isdigit()
     assert all(name in record.metrics for name in ("step_seconds", "host_peak_bytes"))

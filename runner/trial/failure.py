@@ -8,6 +8,7 @@ import textwrap
 import traceback
 from typing import Any
 
+from runner import places
 from runner.errors import BadInput, RunnerError, Unavailable
 from runner.records import Status
 from runner.scenario import StartAnew
@@ -20,6 +21,10 @@ _NO_ROOM = re.compile("RESOURCE_EXHAUSTED|Cannot parse tensor from proto")
 """In other errors than the one for it: the second is a constant of a graph that found no room."""
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $")
+
+
+_DOORS = str(places.package() / "trial" / "measure" / "calls.py")
+"""Stands between the user's code and TensorFlow in a memory trial, and calls nobody's code."""
 
 
 def read(error: BaseException) -> dict[str, Any]:
@@ -75,7 +80,8 @@ def _message(error: BaseException) -> str:
 def _their_line(error: BaseException) -> str | None:
     """The innermost line that is the user's: in no library, or in the installed package that the
     scenario called; else the scenario's own."""
-    stack = traceback.extract_tb(error.__traceback__)
+    whole = traceback.extract_tb(error.__traceback__)
+    stack = [each for each in whole if each.filename != _DOORS]
     lines = [(each.filename, each.lineno, each.name) for each in stack]
     lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(_message(error))]
     owners = [owner(file) for file, _, _ in lines]

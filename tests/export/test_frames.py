@@ -157,12 +157,12 @@ def test_a_sweep_in_which_nothing_was_measured_has_a_table_too(tmp_path: Path) -
 
 
 def test_what_is_no_folder_of_records_is_bad_input(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="no record"):
+    with pytest.raises(BadInput, match="nowhere: can't be read"):
         runner.load(tmp_path / "nowhere")
     with pytest.raises(BadInput, match="no folder is named"):
         runner.load()
     (tmp_path / "record.json").write_text("{}")
-    with pytest.raises(BadInput, match="is no record"):
+    with pytest.raises(BadInput, match="is not a valid record"):
         runner.load(tmp_path)
 
 
@@ -175,7 +175,9 @@ def test_importing_the_package_loads_neither_pandas_nor_tensorflow() -> None:
 
 
 def test_a_record_read_without_its_trials_is_the_record_without_its_trials(tmp_path: Path) -> None:
-    record = measured(memory_trial(), memory_trial(index=1), sweep={"id": "s", "cell": 0})
+    record = measured(
+        memory_trial(), memory_trial(index=1), sweep={"id": "s", "cell": 0, "swept": {}}
+    )
     folder = kept(record, tmp_path / "one")
     whole = records.read(folder)
     assert records.read_brief(folder) == dataclasses.replace(whole, trials=(), allocations=None)

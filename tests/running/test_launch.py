@@ -43,7 +43,9 @@ def test_the_table_is_the_same_as_that_of_a_sweep_here(
     record = records.read(folder / "0")
     assert record.sweep is not None
     assert (record.sweep["launcher"], record.sweep["in_rounds"]) == (launcher, False)
-    assert [trial.kind for trial in record.trials] == ["memory", "timing", "timing"]
+    kinds = [trial.kind for trial in record.trials]
+    assert kinds[-3:] == ["memory", "timing", "timing"]
+    assert set(kinds[:-2]) == {"memory"}, "a graph's peak takes several to be known"
     assert [status for _, status in stored(outputs)] == ["FINISHED", "FAILED"]
     again = cli(*GRID, "tracking=none", f"resume={folder}")
     assert "2 cells, 2 of them done" in again.stderr, "a sweep may go on without its launcher"

@@ -49,9 +49,10 @@ NEEDED = {"callable": ("scenario.target=tests.scenarios.theirs:plain_step",)}
 MEANT_TO_FAIL = ("document_example",)
 """Its default is an example that TensorFlow refuses; which fail, and how, is in test_documents."""
 
-NAMELESS = (("callable", "xla"),)
+NAMELESS = (("callable", "xla"), ("pipeline_py_function", "eager"))
 """XLA makes its only op the broadcast of a constant that it names after no node, and the function
-is called by the runner itself: there is no line of the user's to be known."""
+is called by the runner itself: there is no line of the user's to be known. A pipeline calls Python
+from threads of TensorFlow's own: what it hands over there was made under no line."""
 
 CONTRACT = """
 python_loop         iterations=100 size=100 gradient=none|tape stop_gradient=false watch=true

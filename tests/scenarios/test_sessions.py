@@ -80,7 +80,7 @@ def test_a_growing_graph_grows_on_the_host_by_its_constants_and_more(measure: Me
         found = measure(*words, *timing, timing=True, memory=False)
         return found.metrics["host_growth_bytes_per_step"]
 
-    assert growth("fixed") == 0
+    assert not growth("fixed"), "none, or too little to tell from none"
     grown = growth("grown")
     assert grown is not None
     assert grown > 1000 * 4

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from runner import report, tracking
-from runner.allocations import Curve
 from runner.errors import StoreError
 from runner.tracking import Place
 from tests.conftest import Cli
@@ -94,17 +93,21 @@ def test_its_pictures_and_its_peak_s_table_are_with_it_and_its_folder_stays_as_i
 
 
 def test_a_record_that_can_t_be_drawn_is_in_the_store_and_the_log_says_why(
-    place: Place, outputs: Path, runs: Runs, capsys: pytest.CaptureFixture[str]
+    place: Place,
+    outputs: Path,
+    runs: Runs,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    record = known_run()
-    assert record.allocations is not None
-    spoilt = dataclasses.replace(record.allocations, curve=Curve((0.1, 0.2), (1,)))
-    record = dataclasses.replace(record, allocations=spoilt)
-    store_at(place).publish(kept(record, outputs / "runs" / "1"))
+    def drawn(*_: object) -> None:
+        raise ValueError("no such colour")
+
+    monkeypatch.setattr(report, "pictures", drawn)
+    store_at(place).publish(kept(known_run(), outputs / "runs" / "1"))
     (run,) = runs()
     assert run.info.status == "FINISHED"
     assert "record.json" in names(run)
-    assert "Traceback" in capsys.readouterr().err
+    assert "no such colour" in capsys.readouterr().err
 
 
 def test_the_report_and_the_pictures_of_a_sweep_are_with_its_first_cell_s_run(
