@@ -313,7 +313,8 @@ def test_keras_fit_holds_the_momentum_and_the_model_its_kernel(found: Any, execu
     (line,) = (
         each for each in found[execution]["lines"] if (each["file"], each["line"]) == place("fit")
     )
-    assert line["split"]["held_bytes"] >= kernel
+    # Held from the first step on; where that one has the peak, as it may in a graph, made and kept.
+    assert line["split"]["held_bytes"] + line["split"]["kept_bytes"] >= kernel
     assert bytes_at(found[execution], "fit", shape=[64, 333]) >= kernel
 
 
