@@ -126,9 +126,8 @@ class Server:
     ) -> Trial:
         """Whatever becomes of the server."""
         device = assignment.experiment.device
-        timed = assignment.kind == "timing"  # the other meters know glibc's malloc alone
-        for last in (False, True):
-            self.start(mallocs.environment(device) if timed else None)
+        for last in (False, True):  # the other meters know glibc's malloc alone
+            self.start(mallocs.environment(device) if assignment.is_timed else None)
             try:
                 trial = self._run_once(assignment, timeout_seconds, on_phase, log)
             except ServerError:

@@ -73,8 +73,7 @@ def measured(
         if not plan.is_sweep:
             require_devices([first])
         elif not plan.launcher:
-            for cell in plan.cells:
-                mallocs.environment(cell.experiment.device)
+            _require_mallocs([cell.experiment for cell in plan.cells])
         with engine.open_plan(plan, folder) as runs:
             missing = any(run.next for run in runs) and not plan.launcher
             try:
@@ -143,11 +142,15 @@ def opened(folder: Path, choice: Tracking | None = None, *, load: bool = True) -
         server.stop()
 
 
+def _require_mallocs(experiments: Sequence[Experiment]) -> None:
+    for experiment in experiments:
+        mallocs.environment(experiment.device)
+
+
 def require_devices(experiments: Sequence[Experiment]) -> None:
     """Refuse, before anything is written, what needs a GPU that is not there; of several
     experiments one may, and its record says so. A malloc that is not there is nobody's record."""
-    for experiment in experiments:
-        mallocs.environment(experiment.device)
+    _require_mallocs(experiments)
     missing: list[Unavailable] = []
     for experiment in experiments:
         try:
