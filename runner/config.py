@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from runner.errors import BadInput, nearest
 from runner.scenario import Scenario
+from runner.sent import Sent
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,8 @@ class Experiment:
     supported: bool = True
     """False where scenario, execution and device don't go together: a record, not a measurement."""
     unsupported_reason: str | None = None
+    sent: Sent | None = None
+    """The user's function, where no import path finds it; the scenario names it."""
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -90,6 +90,11 @@ class Bench(Protocol):
         """What `StartAnew` said in an earlier process of this cell."""
         ...
 
+    @property
+    def sent(self) -> Callable[[], Any] | None:
+        """What gives the user's function, where it came by value and no import path finds it."""
+        ...
+
     def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
         """`function` as the chosen execution runs it: itself, a `tf.function`, or one under XLA."""
         ...
@@ -99,7 +104,8 @@ class Scenario(Protocol):
     """A frozen dataclass with this shape; no base class, no registry.
 
     One may also have `check(self) -> None`, called in the parent before anything runs: it raises
-    `BadInput` for what the types of its fields can't tell. And `varies: ClassVar[Varying]`, where
+    `BadInput` for what the types of its fields can't tell. (Of a function that came by value it is
+    told: `check(self, sent)`.) And `varies: ClassVar[Varying]`, where
     not all of its executions have the same peak in every process.
     """
 

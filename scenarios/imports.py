@@ -115,6 +115,11 @@ def _find(module: str, where: str) -> ModuleSpec:
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
     first, *inner = module.split(".")
+    if first == "__main__":
+        raise BadInput(
+            f"{where}: {module} is a script, a notebook or a session; no other process finds it.",
+            "Put the function into a module, or measure it from there: runner.measure(FUNCTION).",
+        )
     found = next(filter(None, (finder.find_spec(first, None) for finder in sys.meta_path)), None)
     if found is None:
         remedy = _nearest_module(first, [here], "Go to the folder that it lies in, or install it.")

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from runner.errors import BadInput
 from runner.scenario import Bench, Executions, StartAnew, Step
+from runner.sent import Sent
 from scenarios import imports
 
 _IS_THE_STEP = "the target is the step itself"
@@ -32,7 +33,7 @@ class OwnCode:
     target: str
     arguments: dict[str, Any]
 
-    def check(self) -> None:
+    def check(self, sent: Sent | None = None) -> None:
         """As much as can be told without running any of it."""
         for name in self.arguments:
             if not isinstance(name, str) or not name.isidentifier():
@@ -47,14 +48,14 @@ class OwnCode:
                 f"scenario.arguments: can't be kept in a record ({error}).",
                 "Give numbers, texts, lists and mappings of them.",
             ) from None
-        signature = imports.check_import_path(self.target)
+        signature = sent.signature if sent else imports.check_import_path(self.target)
         if signature is not None:
             self._fitting(signature, batch_size=int, seed=int)
 
     def build(self, bench: Bench) -> Step:
         import tensorflow as tf
 
-        target = imports.load(self.target)
+        target = self._target(bench)
         if not callable(target):
             raise BadInput(f"{self.target} can't be called, being of type {_kind(target)}.")
         arguments = self._arguments(target, bench)
@@ -74,6 +75,11 @@ class OwnCode:
         self._check_takes_nothing(step)
         compiled: Step = bench.compile(step)
         return compiled
+
+    def _target(self, bench: Bench) -> Any:
+        if bench.sent:
+            return bench.sent()  # with copies of the tensors that it uses
+        return imports.load(self.target)
 
     def _arguments(self, target: Any, bench: Bench) -> dict[str, Any]:
         signature = _signature(target)

@@ -26,6 +26,7 @@ MAY_KNOW = {
     "claims": "composing judging report running terminal",
     "fit": "composing isolation judging running terminal trial",
     "leak": "composing isolation judging running terminal",
+    "using": "composing judging report running terminal trial verbs",
     "verbs": "claims composing export fit judging leak report running terminal tracking",
 }
 """Besides the core, which all may know. No verb knows a process or a trial."""
@@ -44,6 +45,7 @@ FOREIGN = {
     "claims": "numpy yaml",
     "fit": "matplotlib numpy",
     "leak": "",
+    "using": "cloudpickle IPython yaml",
     "verbs": "yaml",
 }
 """Packages beyond the standard library."""

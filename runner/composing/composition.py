@@ -32,6 +32,7 @@ from runner.composing.translation import first_line, translated
 from runner.composing.words import checked, no_choice
 from runner.errors import BadInput, RunnerError
 from runner.plan import Plan, Planned
+from runner.sent import Sent
 
 
 def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
@@ -183,9 +184,10 @@ def _one_for_all(cells: Sequence[Planned]) -> str | None:
     return cells[0].resume if cells else None
 
 
-def cells(wanted: Sequence[Mapping[str, Any]]) -> list[Planned]:
+def cells(wanted: Sequence[Mapping[str, Any]], sent: Sent | None = None) -> list[Planned]:
     """Cells that are told as mappings, `{"scenario": "tape", "scenario.depth": 4}`, each checked as
-    words are. Hydra composes every choice of groups once, 80 ms each; fields are set in copies."""
+    words are; of the function that is `sent`, if one is. Hydra composes every choice of groups
+    once, 80 ms each; fields are set in copies."""
     bases: dict[tuple[str, ...], DictConfig] = {}
     found = []
     with translated(), hydra.initialize_config_dir(str(places.conf()), version_base="1.3"):
@@ -200,7 +202,7 @@ def cells(wanted: Sequence[Mapping[str, Any]]) -> list[Planned]:
             for key, value in fields.items():
                 if key not in GROUPS:
                     set_field(config, key, value)
-            experiment = experiment_from(config, str(fields.get("scenario")))
+            experiment = experiment_from(config, str(fields.get("scenario")), sent)
             if not experiment.supported:
                 raise unsupported(experiment)
             words = tuple(f"{key}={as_word(value)}" for key, value in fields.items())
@@ -215,7 +217,7 @@ def changed(cell: Planned, number: int, fields: Mapping[str, Any]) -> Planned:
         assert isinstance(config, DictConfig)
         for key, value in fields.items():
             set_field(config, key, value)
-        experiment = experiment_from(config, cell.experiment.scenario_name)
+        experiment = experiment_from(config, cell.experiment.scenario_name, cell.experiment.sent)
         words = tuple(f"{key}={as_word(value)}" for key, value in fields.items())
         return Planned(number, experiment, (*cell.overrides, *words), OmegaConf.to_yaml(config))
 

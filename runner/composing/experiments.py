@@ -16,6 +16,7 @@ from runner.composing import GROUPS, ROOTS
 from runner.config import Count, Device, Experiment, Measure, NonNegative, Tracking, typed
 from runner.errors import BadInput, nearest
 from runner.scenario import Scenario
+from runner.sent import Sent
 
 
 @dataclass(frozen=True)
@@ -28,24 +29,25 @@ class _Fields:
 def set_field(config: DictConfig, key: str, value: Any) -> None:
     parent, _, name = key.rpartition(".")
     group = OmegaConf.select(config, parent) if parent else config
-    if not isinstance(group, DictConfig) or name not in group:
+    if not isinstance(group, DictConfig) or name not in group.keys():  # noqa: SIM118
         known = [str(field) for field in group] if isinstance(group, DictConfig) else ROOTS
         known = [field for field in known if not field.startswith("_")]
         raise BadInput(f"{key}: there is no such field.", nearest(name, known))
-    OmegaConf.update(config, key, value)
+    # A mapping is put in the place of the one that was there, whatever keys that had.
+    OmegaConf.update(config, key, value, merge=False)
 
 
 def as_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def experiment_from(config: DictConfig, scenario_name: str) -> Experiment:
+def experiment_from(config: DictConfig, scenario_name: str, sent: Sent | None = None) -> Experiment:
     """One cell's configuration as an `Experiment`."""
     values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(values, dict)
     groups = {name: values.pop(name, None) for name in GROUPS}
     fields = typed(_Fields, {str(key): value for key, value in values.items()}, "")
-    scenario = _scenario(groups["scenario"], scenario_name)
+    scenario = _scenario(groups["scenario"], scenario_name, sent)
     execution = groups["execution"] or scenario.executions[0]
     known = sorted(path.stem for path in (places.conf() / "execution").glob("*.yaml"))
     if execution not in known:
@@ -67,6 +69,7 @@ def experiment_from(config: DictConfig, scenario_name: str) -> Experiment:
         if supported
         else f"{scenario_name} has no {execution!r} execution; it has: "
         f"{', '.join(scenario.executions)}",
+        sent=sent,
     )
 
 
@@ -77,7 +80,7 @@ def unsupported(experiment: Experiment) -> BadInput:
     )
 
 
-def _scenario(values: Any, name: str) -> Scenario:
+def _scenario(values: Any, name: str, sent: Sent | None) -> Scenario:
     where = f"conf/scenario/{name}.yaml"
     fields = dict(_mapping(values, "scenario"))
     target = fields.pop("_target_", None)
@@ -99,7 +102,12 @@ def _scenario(values: Any, name: str) -> Scenario:
             "Name a frozen dataclass with executions and build, as runner/scenario.py shows.",
         )
     scenario: Scenario = typed(kind, fields, "scenario")
-    getattr(scenario, "check", lambda: None)()
+    check = getattr(scenario, "check", None)
+    if sent is not None:
+        assert check, f"{name} takes no function that is sent"
+        check(sent)
+    elif check is not None:
+        check()
     return scenario
 
 

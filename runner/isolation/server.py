@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from multiprocessing import connection, forkserver
+from multiprocessing import connection, forkserver, spawn
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -75,13 +75,16 @@ class Server:
             forkserver.ensure_running()
 
     def stop(self) -> None:
-        """End all servers; without this they end with the parent."""
+        """End all servers; without this they end with the parent. The standard library has its
+        own back then, which may be the user's."""
         for variables in list(_servers):
             _take_turns(variables)
             pid = _server_pid()
             if pid is not None:
                 lifeline.end_descendants(pid)
                 _kill(pid)
+            _servers[variables]._stop()  # type: ignore[attr-defined]
+        _put_in_place(_THEIRS)
 
     def run(
         self,
@@ -231,7 +234,7 @@ def _start(process: ForkServerProcess) -> None:
     started = Event()
     Thread(target=_watch, args=(_server_pid(), started), daemon=True).start()
     try:
-        with _starting:
+        with _starting, _without_the_main_module():
             process.start()
             assert process.pid is not None
             _living.add(process.pid)
@@ -358,18 +361,41 @@ def _kill(pid: int | None) -> None:
 
 _Variables = frozenset[tuple[str, str]]
 
-_servers: dict[_Variables, forkserver.ForkServer] = {frozenset(): forkserver._forkserver}
+_THEIRS = forkserver._forkserver
+"""The standard library's own: a program that measures something may use it for itself."""
+
+_servers: dict[_Variables, forkserver.ForkServer] = {}
 """One for each environment that trials were asked to start in."""
 
 
 def _take_turns(variables: _Variables) -> None:
-    """The standard library knows one server, under these names: put another one in its place."""
-    chosen = _servers.setdefault(variables, forkserver.ForkServer())
+    _put_in_place(_servers.setdefault(variables, forkserver.ForkServer()))
+
+
+def _put_in_place(chosen: forkserver.ForkServer) -> None:
+    """The standard library knows one server, under these names."""
     forkserver._forkserver = chosen
     forkserver.ensure_running = chosen.ensure_running
     forkserver.connect_to_new_process = chosen.connect_to_new_process
     forkserver.get_inherited_fds = chosen.get_inherited_fds
     forkserver.set_forkserver_preload = chosen.set_forkserver_preload
+
+
+@contextlib.contextmanager
+def _without_the_main_module() -> Iterator[None]:
+    """A child gets what it needs by import paths or by value. The standard library would have it
+    run the user's script once more, which may measure something in its turn."""
+    prepare = spawn.get_preparation_data
+
+    def prepared(name: str) -> dict[str, Any]:
+        data = prepare(name)
+        return {key: value for key, value in data.items() if not key.startswith("init_main_")}
+
+    spawn.get_preparation_data = prepared
+    try:
+        yield
+    finally:
+        spawn.get_preparation_data = prepare
 
 
 @contextlib.contextmanager

@@ -40,12 +40,9 @@ _MOST_POINTS = 400
 
 
 def run_page(record: Record, folder: Path) -> str:
-    spec = record.spec
-    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
     return page(
-        title,
-        tag("header", tag("h1", title), _asked(record), *_outcome(record)),
-        _figures(record),
+        title(record),
+        tag("header", tag("h1", title(record)), *head(record)),
         *_peak(record),
         _section("Time", *_time(record)),
         _section("Processes", _trials(record.trials), *_steps(record)),
@@ -54,6 +51,18 @@ def run_page(record: Record, folder: Path) -> str:
         _section("Measured on", asked.environment([record])),
         tag("footer", f"Record {record.id}, cell {record.cell}, in {folder.resolve()}"),
     )
+
+
+def title(record: Record) -> str:
+    spec = record.spec
+    return f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+
+
+def head(record: Record) -> Iterator[Node]:
+    """What was asked, what came of it, and the figures that one looks for."""
+    yield _asked(record)
+    yield from _outcome(record)
+    yield _figures(record)
 
 
 def _section(title: str, *content: Node) -> Element:

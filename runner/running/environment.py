@@ -54,6 +54,8 @@ _FLAGS = frozenset((
 # fmt: on
 """The variables that are known to change a measurement, by their whole names: others begin alike
 (TF_TOKEN_... is Terraform's), and a record is no place for what they may hold."""
+_SET_BY_TENSORFLOW = {"TF2_BEHAVIOR": "1"}
+"""As it is imported, in a program that measures with the library, and in every child anyway."""
 _SEEN = (
     *("device", "devices", "card", "compute_capability"),
     *("fallback_ops", "device_process_bytes", "device_process_reason"),
@@ -73,7 +75,7 @@ def describe() -> dict[str, Any]:
         "host": platform.node(),
         "gpu": nvml.describe(),
         "flags": {name: value for name, value in sorted(os.environ.items())
-                  if name in _FLAGS},
+                  if name in _FLAGS and _SET_BY_TENSORFLOW.get(name) != value},
         "git": _git(places.project()),
         "load": os.getloadavg()[0],
     }  # fmt: skip

@@ -6,6 +6,7 @@ peak, and of equal ones the fastest; what did not complete comes last, with its 
 
 from __future__ import annotations
 
+import io
 import math
 import re
 import shlex
@@ -51,9 +52,10 @@ def of_whole(plan: Plan, result: Result, seconds: float, views: Views) -> str:
 # A run.
 
 
-def of_run(folder: Path, seconds: float, page: str | None) -> str:
-    """What ran, peak, growth, step time, first call against steady, and where it is."""
-    out = sys.stdout
+def of_run(folder: Path, seconds: float | None, page: str | None, plain: bool = False) -> str:
+    """What ran, peak, growth, step time, first call against steady, and where it is; `plain`, it
+    is not for a terminal."""
+    out = io.StringIO() if plain else sys.stdout
     record = records.read(folder)
     spec = record.spec
     title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
@@ -61,7 +63,8 @@ def of_run(folder: Path, seconds: float, page: str | None) -> str:
     lines = ["", styled(f"{title} · {device}" if device else title, "1", out)]
     parameters = [f"{key}={selection.word(value)}" for key, value in spec["parameters"].items()]
     lines.append(f"  {', '.join(parameters)}")
-    lines.append(f"  {_evidence(record)}, {readable_duration(seconds)}")
+    took = "" if seconds is None else f", {readable_duration(seconds)}"
+    lines.append(f"  {_evidence(record)}{took}")
     lines.append("")
     if record.outcome.completed:
         lines += _figures(record)

@@ -7,6 +7,7 @@ badly, and last the result as JSON.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import math
@@ -31,7 +32,7 @@ from runner.metrics import readable_bytes
 from runner.plan import TRACER_MB, Assignment
 from runner.records import Phase, Status
 from runner.scenario import Function
-from runner.trial import failure, owners, shortage
+from runner.trial import failure, owners, received, shortage
 from runner.trial.measure.phases import Limits, Meter, go_through
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ class Desk:
     seed: int
     execution: str
     note: str | None
+    sent: Callable[[], Any] | None
     _batch_size: int
     _compile: Any
     _facts: dict[str, Any]
@@ -106,7 +108,8 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
     except BaseException as error:
         result = _told(error, assignment, facts)
     with contextlib.suppress(Exception):  # the user's code may have put anything among the modules
-        if files := code.files_of(owners.loaded_of_users()):
+        sent = assignment.experiment.sent
+        if files := code.files_of([*owners.loaded_of_users(), *(sent.files if sent else ())]):
             result.get("facts", {})["code"] = files
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):  # the user's code may have put anything in its place
@@ -352,10 +355,12 @@ def _desk(assignment: Assignment, execution: Any, facts: dict[str, Any]) -> Desk
 
     experiment = assignment.experiment
     tf.random.set_seed(experiment.seed)
+    sent = experiment.sent
     return Desk(
         experiment.seed,
         execution.name,
         assignment.note,
+        functools.partial(received.function, sent) if sent else None,
         experiment.batch_size,
         execution.compile,
         facts,

@@ -1,0 +1,147 @@
+"""Records as objects of the user's program: what `measure` and `open` give, and two side by side.
+
+Light: what draws, judges or prints is loaded as it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import records
+from runner.allocations import Allocations
+from runner.errors import BadInput, nearest
+from runner.foreign import printable
+from runner.metrics import METRICS
+from runner.records import Outcome, Record
+
+if TYPE_CHECKING:
+    from runner.judging.comparison import Comparison, Row
+    from runner.judging.selection import Pair
+
+MOST_LINES = 8
+"""Of the peak, in the text of a record."""
+
+
+@dataclass(frozen=True, repr=False)
+class Measurement:
+    """One record, and where it is kept. It shows itself as text, and as a page in a notebook."""
+
+    record: Record
+    folder: Path
+    seconds: float | None = field(default=None, compare=False)
+    """How long it took; not known of one that was opened."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """`completed`, or how and why it ended otherwise."""
+        return self.record.outcome
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """By the names of `runner.metrics.METRICS`; None where a figure could not be had, and then
+        `record.unavailable` says why."""
+        return self.record.metrics
+
+    @property
+    def allocations(self) -> Allocations | None:
+        """What was live at the peak, by line and by op; None where no memory was measured."""
+        return self.record.allocations
+
+    def __getitem__(self, metric: str) -> float | None:
+        if metric not in METRICS:
+            raise BadInput(f"{metric}: there is no such metric.", nearest(metric, METRICS))
+        return self.record.metrics.get(metric)
+
+    def report(self) -> Path:
+        """Write `report.html`, one file that opens from a mail, beside the record; where it is."""
+        from runner import report
+
+        return report.write(self.folder)
+
+    def __str__(self) -> str:
+        from runner.terminal import peak, summary
+
+        text = summary.of_run(self.folder, self.seconds, None, plain=True).strip("\n")
+        if self.allocations and self.allocations.groups:
+            text += f"\n\n{peak.of(self.allocations, MOST_LINES)}"
+        return printable(text)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from runner.report import notebook
+
+        return notebook.frame(self.record, str(self))
+
+
+@dataclass(frozen=True, repr=False)
+class Compared:
+    """Two records side by side: a row a metric, each with its verdict."""
+
+    pair: Pair
+    result: Comparison
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        return self.result.rows
+
+    def __getitem__(self, metric: str) -> Row:
+        """The row of one metric: `compared["tensor_peak_bytes"].verdict`."""
+        found = {row.metric: row for row in self.rows}
+        if metric not in found:
+            raise BadInput(f"{metric}: is not among the rows.", nearest(metric, found))
+        return found[metric]
+
+    def __str__(self) -> str:
+        return printable(self._said(markdown=False))
+
+    __repr__ = __str__
+
+    def _repr_markdown_(self) -> str:
+        return printable(self._said(markdown=True))
+
+    def _said(self, markdown: bool) -> str:
+        from runner.judging import comparison
+        from runner.verbs import compare
+
+        rows = compare.lines(self.result, [self.pair], [], markdown)
+        return "\n".join([*rows, "", comparison.sentence(self.result)])
+
+
+def open(path: str | os.PathLike[str]) -> Measurement:
+    """The record in a run's folder, or that of a sweep's cell; or the latest run, as
+    `open("latest")`. Of many at once, `load` makes a table."""
+    from runner.running import folders
+
+    folder = folders.named(str(path))
+    found = records.find(folder)
+    if len(found) > 1:
+        raise BadInput(
+            f"{path}: holds {len(found)} runs.",
+            f"Open one of them, as in {found[0]}; or runner.load makes a table of them all.",
+        )
+    return Measurement(records.read(found[0]), found[0])
+
+
+def compare(
+    baseline: Measurement | str | os.PathLike[str],
+    candidate: Measurement | str | os.PathLike[str],
+    metrics: Sequence[str] | None = None,
+) -> Compared:
+    """Two records side by side, each a measurement or the folder of one: how much more or less the
+    candidate takes, with an interval, and whether that is better, worse, the same or unclear."""
+    from runner.judging import comparison, selection
+
+    before, now = (
+        each if isinstance(each, Measurement) else open(each) for each in (baseline, candidate)
+    )
+    for name in metrics or ():
+        if name not in METRICS:
+            raise BadInput(f"{name}: there is no such metric.", nearest(name, METRICS))
+    selected = selection.by_path({"baseline": [before.record], "candidate": [now.record]})
+    (pair,) = selected.pairs
+    return Compared(pair, comparison.compare([pair], metrics))
