@@ -12,13 +12,12 @@ import tempfile
 import tomllib
 import traceback
 from collections.abc import Sequence
-from pathlib import Path
 
 from runner import places
 from runner.errors import BadInput, Interrupted, RunnerError, Unavailable, nearest
 from runner.terminal.console import screens
+from runner.verbs import names
 
-_VERBS = Path(__file__).parent / "verbs"
 _RUN = "run"
 
 HELP = """\
@@ -33,15 +32,11 @@ Measures what TensorFlow does with memory: exact peaks, honest times, in a proce
 
 What can be set: scenario, execution, device, measure, tracking, experiment (groups: NAME=CHOICE),
 batch_size, seed, resume, and every field below a group (scenario.size=200, measure.steps=500).
-`python -m runner list` shows every choice, a line each.
+`python -m runner list` shows every choice, a line each. Choices of your own, in a folder with the
+same groups, are found with --config-dir DIR, before or after any verb.
 
 Exit codes: 0 all completed, 1 a run did not complete, 2 bad input, 3 compare found worse,
 130 interrupted, 143 terminated."""
-
-
-def verbs() -> list[str]:
-    """A verb is a file in runner/verbs/."""
-    return sorted(path.stem for path in _VERBS.glob("*.py") if path.stem not in ("__init__", _RUN))
 
 
 def main(words: Sequence[str]) -> int:
@@ -135,16 +130,17 @@ def _check_words(words: Sequence[str]) -> None:
 
 def _dispatch(words: list[str]) -> int:
     _check_words(words)
+    words = places.with_config_dirs(words)
     first = words[0] if words else ""
     if first in ("-h", "--help"):
-        print(HELP.format(verbs=", ".join(verbs())))
+        print(HELP.format(verbs=", ".join(names())))
         return 0
     if first == "--version":
         print(f"runner {_version()}")
         return 0
     if first and not first.startswith(("-", "+", "~")) and "=" not in first:
-        if first not in verbs():
-            raise BadInput(f"{first}: is neither a verb nor KEY=VALUE.", nearest(first, verbs()))
+        if first not in names():
+            raise BadInput(f"{first}: is neither a verb nor KEY=VALUE.", nearest(first, names()))
         return _call(first, words[1:])
     return _call(_RUN, words)
 

@@ -24,10 +24,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TextIO
 
+from runner.errors import BadInput
+
 _PACKAGE = Path(__file__).resolve().parent
 _INSTALLED = (_PACKAGE / "conf").is_dir()
 _PARTS = _PACKAGE if _INSTALLED else _PACKAGE.parent
 _SCENARIOS = "scenarios"
+_CONFIG_DIR = "RUNNER_CONFIG_DIR"
 
 
 def package() -> Path:
@@ -41,6 +44,48 @@ def project() -> Path | None:
 
 def conf() -> Path:
     return _PARTS / "conf"
+
+
+def own_confs() -> list[Path]:
+    """The user's folders of the same groups: `--config-dir` names them, or RUNNER_CONFIG_DIR, which
+    processes that this one starts have as well."""
+    said = os.environ.get(_CONFIG_DIR, "")
+    return [Path(each).resolve() for each in said.split(os.pathsep) if each]
+
+
+def add_conf(folder: Path) -> None:
+    """From now on, choices are found in `folder`, too."""
+    known = own_confs()
+    if (whole := folder.resolve()) not in known:
+        os.environ[_CONFIG_DIR] = os.pathsep.join(map(str, [*known, whole]))
+
+
+def with_config_dirs(words: Sequence[str]) -> list[str]:
+    """The words without `--config-dir DIR`, whose folders are known from now on."""
+    kept, left = [], iter(words)
+    for word in left:
+        flag, equals, said = word.partition("=")
+        if flag not in ("--config-dir", "-cd"):
+            kept.append(word)
+            continue
+        folder = said if equals else next(left, "")
+        if not folder or not Path(folder).is_dir():
+            raise BadInput(
+                f"--config-dir {folder}: there is no such folder.",
+                "Name the one that holds scenario/, experiment/ or claim/ of your own.",
+            )
+        add_conf(Path(folder))
+    return kept
+
+
+def choices(group: str) -> dict[str, Path]:
+    """Every choice of a group and its file, in the order of their names, ours first."""
+    folders = [conf(), *own_confs()]
+    found: dict[str, Path] = {}
+    for folder in folders:
+        for path in sorted((folder / group).glob("*.yaml")):
+            found.setdefault(path.stem, path)  # as Hydra does, which the first one serves
+    return found
 
 
 def scenarios() -> Path:

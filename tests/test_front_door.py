@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from runner import places, records
-from runner.__main__ import verbs
 from runner.composing import composition
+from runner.verbs import names as verbs
 from tests.conftest import Cli
 
 ENDLESS = ("scenario=python_loop", "scenario.iterations=2000000000", "tracking=none")
@@ -96,7 +96,10 @@ BAD_INPUT = {
     "no launcher": (["-m", "scenario=tape", "hydra/launcher=null"], "no hydra/launcher of that"),
     "no sweeper": (["-m", "scenario=tape", "hydra.sweeper=null"], "can't be null"),
     "an unset variable": (["-m", "scenario=tape", "resume="], "resume: names nothing"),
-    "Hydra's completion": (["--shell-completion", "install=bash"], "`list` shows every choice"),
+    "Hydra's completion": (
+        ["--shell-completion", "install=bash"],
+        "`python -m runner completion --help`",
+    ),
     "a flag that goes with another": (["--resolve", "scenario=tape"], "It goes with --cfg job"),
     "a place of Hydra's": (["scenario=tape", "hydra.output_subdir=x"], "is the runner's to say"),
     "logs of Hydra's": (["scenario=tape", "hydra/job_logging=default"], "is the runner's to say"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from runner import places
-from runner.__main__ import verbs
 from runner.metrics import METRICS
+from runner.verbs import names as verbs
 
 PROJECT = places.project()
 assert PROJECT is not None

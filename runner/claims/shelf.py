@@ -1,4 +1,4 @@
-"""Where claims are found: by id in conf/claim/, or any YAML file by its path."""
+"""Where claims are found: by id in conf/claim/ and the user's own, or any YAML file by its path."""
 
 from __future__ import annotations
 
@@ -13,14 +13,9 @@ from runner.claims.verdicts import Claim
 from runner.errors import BadInput, nearest
 
 
-def _named() -> Path:
-    """Where a claim's file has a name."""
-    return places.conf() / "claim"
-
-
 def paths(names: Sequence[str]) -> list[Path]:
     """The files of claims that are named by id or by path; of all with an id, if none is named."""
-    known = {path.stem: path for path in sorted(_named().glob("*.yaml"))}
+    known = places.choices("claim")
     if not names:
         return list(known.values())
     found = []
@@ -34,7 +29,7 @@ def paths(names: Sequence[str]) -> list[Path]:
 
 def said(path: Path) -> str:
     """What a user says to mean that file."""
-    return path.stem if path.parent == _named() else str(path)
+    return path.stem if places.choices("claim").get(path.stem) == path else str(path)
 
 
 def load(path: Path) -> Claim:
@@ -53,5 +48,5 @@ def load(path: Path) -> Claim:
 
 def sentence(id: str) -> str | None:
     """What the claim of that id says, if there is one."""
-    path = _named() / f"{id}.yaml"
-    return load(path).claim if path.exists() else None
+    path = places.choices("claim").get(id)
+    return load(path).claim if path else None

@@ -28,6 +28,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from runner import places
 from runner.composing import GROUPS
 from runner.composing.experiments import as_word, experiment_from, set_field, unsupported
+from runner.composing.own import own_folders, with_own_folders
 from runner.composing.translation import first_line, translated
 from runner.composing.words import checked, no_choice
 from runner.errors import BadInput, RunnerError
@@ -37,7 +38,7 @@ from runner.sent import Sent
 
 def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
     """Compose every cell and check it. Raises `BadInput`; leaves nothing behind when it does."""
-    arguments = _into(sweep_folder, checked(words))
+    arguments = _into(sweep_folder, checked(with_own_folders(words)))
     made = [path for path in (sweep_folder, *sweep_folder.parents) if not path.exists()]
     cells: list[Planned] = []
     problems: list[RunnerError] = []
@@ -99,7 +100,7 @@ def launch(
         launcher = str(hydra_config.runtime.choices.get("hydra/launcher"))
         task(_planned(config), Path(hydra_config.sweep.dir), launcher)
 
-    with _as_command_line(_into(sweep_folder, checked(words))):
+    with _as_command_line(_into(sweep_folder, checked(with_own_folders(words)))):
         _hydra(job)
 
 
@@ -107,7 +108,7 @@ def _into(folder: Path, words: list[str]) -> list[str]:
     """The words, and where sweeps go; beside the first override, as flags must not part them."""
     path = str(folder).replace("'", "\\'")
     first = next((i for i, word in enumerate(words) if not word.startswith("-") and "=" in word), 0)
-    return [*words[:first], f"hydra.sweep.dir='{path}'", *words[first:]]
+    return [*words[:first], f"hydra.sweep.dir='{path}'", *own_folders(), *words[first:]]
 
 
 def _hydra(task: Callable[[DictConfig], None]) -> None:
@@ -193,11 +194,11 @@ def cells(wanted: Sequence[Mapping[str, Any]], sent: Sent | None = None) -> list
     with translated(), hydra.initialize_config_dir(str(places.conf()), version_base="1.3"):
         for number, fields in enumerate(wanted):
             for key, value in fields.items():
-                if key in GROUPS and not (places.conf() / key / f"{value}.yaml").is_file():
+                if key in GROUPS and str(value) not in places.choices(key):
                     raise no_choice(key, as_word(value))
             groups = tuple(f"{key}={value}" for key, value in fields.items() if key in GROUPS)
             if groups not in bases:
-                bases[groups] = hydra.compose("config", list(groups))
+                bases[groups] = hydra.compose("config", [*own_folders(), *groups])
             config = bases[groups].copy()
             for key, value in fields.items():
                 if key not in GROUPS:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -49,7 +51,7 @@ def experiment_from(config: DictConfig, scenario_name: str, sent: Sent | None = 
     fields = typed(_Fields, {str(key): value for key, value in values.items()}, "")
     scenario = _scenario(groups["scenario"], scenario_name, sent)
     execution = groups["execution"] or scenario.executions[0]
-    known = sorted(path.stem for path in (places.conf() / "execution").glob("*.yaml"))
+    known = places.choices("execution")
     if execution not in known:
         raise BadInput(
             f"execution: {execution!r} is not a valid choice.", nearest(str(execution), known)
@@ -81,7 +83,10 @@ def unsupported(experiment: Experiment) -> BadInput:
 
 
 def _scenario(values: Any, name: str, sent: Sent | None) -> Scenario:
-    where = f"conf/scenario/{name}.yaml"
+    file = places.choices("scenario").get(name)
+    where = places.relative(file) if file else f"scenario/{name}.yaml"
+    if (here := str(Path.cwd())) not in sys.path:  # as for every import path of the user's
+        sys.path.insert(0, here)
     fields = dict(_mapping(values, "scenario"))
     target = fields.pop("_target_", None)
     if not isinstance(target, str) or "." not in target:

@@ -27,13 +27,12 @@ def chosen_store(words: Sequence[str]) -> Tracking:
                 )
             said[key.removeprefix("tracking.")] = value
         name = said.pop("tracking", name)
-        file = places.conf() / "tracking" / f"{name}.yaml"
-        if not file.exists():
-            known = [path.stem for path in file.parent.glob("*.yaml")]
+        known = places.choices("tracking")
+        if name not in known:
             raise BadInput(
                 f"tracking={name}: there is no tracking of that name.", nearest(name, known)
             )
-        values = OmegaConf.to_container(OmegaConf.load(file), resolve=True)
+        values = OmegaConf.to_container(OmegaConf.load(known[name]), resolve=True)
     except (yaml.YAMLError, OmegaConfBaseException) as error:
         from runner.composing.translation import translate  # with all of Hydra
 

@@ -68,8 +68,8 @@ def _bad_composition(error: ConfigCompositionException) -> BadInput:
     text = str(error)
     if match := re.match(r"You must specify '([^']+)'", text):
         group = match[1]
-        choices = sorted(path.stem for path in (places.conf() / group).glob("*.yaml"))
-        return BadInput(f"no {group} was chosen.", f"Say {group}=NAME. {nearest('', choices)}")
+        known = nearest("", places.choices(group))
+        return BadInput(f"no {group} was chosen.", f"Say {group}=NAME. {known}")
     if match := re.match(
         r"Could not (?:override|append to config|delete[^']*) ?'?\+?([^'\n]+)", text
     ):

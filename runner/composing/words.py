@@ -31,7 +31,7 @@ MOST_DEEP = 30
 """Lists and mappings in one another."""
 
 _FLAGS_ELSEWHERE = {
-    "--shell-completion": "Hydra's completion does not know the verbs; `list` shows every choice.",
+    "--shell-completion": "`python -m runner completion --help` has the line that installs it.",
     "--resolve": "It goes with --cfg job.",
     "--run": "One run is what is done without -m.",
     "--experimental-rerun": "`python -m runner again PATH` repeats a recorded run.",
@@ -199,8 +199,7 @@ def _values(override: Override) -> list[Any]:
 
 
 def no_choice(group: str, name: str) -> BadInput:
-    choices = (path.stem for path in (places.conf() / group).glob("*.yaml"))
     return BadInput(
         f"{group}={name}: there is no {group} of that name.",
-        nearest(name, choices) or "Leave it out.",
+        nearest(name, places.choices(group)) or "Leave it out.",
     )

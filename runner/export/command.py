@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -39,7 +38,9 @@ def reproduce(record: Record) -> str:
         for name, value in spec["measure"].items()
         if value != usual.get(name)
     ]
-    return shlex.join(["python", "-m", "runner", *words])
+    own = record.environment.get("config_dirs") or []
+    flags = [word for folder in own for word in ("--config-dir", str(folder))]
+    return shlex.join(["python", "-m", "runner", *flags, *words])
 
 
 def word(value: Any) -> str:
@@ -57,5 +58,5 @@ def word(value: Any) -> str:
 
 def _usual_measure(name: str) -> dict[str, Any]:
     """The fields that need not be said; all must where that measure has been renamed since."""
-    file = places.conf() / "measure" / f"{Path(name).name}.yaml"
-    return (yaml.safe_load(file.read_text()) or {}) if file.is_file() else {}
+    file = places.choices("measure").get(name)
+    return (yaml.safe_load(file.read_text()) or {}) if file else {}

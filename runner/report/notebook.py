@@ -19,7 +19,10 @@ from runner.report.tables import exact_bytes
 
 MOST_LINES = 8
 _HEIGHT = 640
-_FIT = "this.style.height=this.contentDocument.documentElement.scrollHeight+'px'"
+_FIT = (
+    "const page=this.contentDocument;new ResizeObserver(()=>"
+    "this.style.height=page.documentElement.offsetHeight+'px').observe(page.body)"
+)
 """The frame is as high as what is in it, where a viewer lets it find out."""
 
 

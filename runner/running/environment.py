@@ -77,6 +77,7 @@ def describe() -> dict[str, Any]:
         "flags": {name: value for name, value in sorted(os.environ.items())
                   if name in _FLAGS and _SET_BY_TENSORFLOW.get(name) != value},
         "git": _git(places.project()),
+        **({"config_dirs": list(map(str, own))} if (own := places.own_confs()) else {}),
         "load": os.getloadavg()[0],
     }  # fmt: skip
 

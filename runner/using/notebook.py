@@ -31,12 +31,19 @@ def load_ipython_extension(shell: Any) -> None:
         """Measure the cell: %%runner batch_size=32 execution=graph measure.steps=500"""
         try:
             fields = _fields(line)
-            step = function(line, shell.transform_cell(cell), shell.execution_count, shell.user_ns)
+            step = function(line, shell.transform_cell(cell), _number(shell), shell.user_ns)
             return measure(step, fields=fields)
         except RunnerError as error:  # one sentence, as on the command line
             raise _usage_error()(str(error)) from None
 
     shell.register_magic_function(runner, "cell", "runner")
+
+
+def _number(shell: Any) -> int:
+    """That of the cell that runs: the last one that was compiled. (The count is one ahead in some
+    versions.)"""
+    compiled: dict[str, int] = getattr(shell.compile, "_filename_map", {})
+    return max(compiled.values(), default=shell.execution_count)
 
 
 def _usage_error() -> type[Exception]:

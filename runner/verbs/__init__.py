@@ -11,6 +11,12 @@ from typing import NoReturn
 from runner.errors import BadInput
 
 
+def names() -> list[str]:
+    """A verb is a file in this folder; a run has none to say."""
+    files = Path(__file__).parent.glob("*.py")
+    return sorted(path.stem for path in files if path.stem not in ("__init__", "run"))
+
+
 def apart(words: Sequence[str]) -> tuple[list[str], list[Path]]:
     """The words that name a store, `tracking=...`, and the others, which are folders."""
     said = [word for word in words if word.startswith(("tracking=", "tracking."))]

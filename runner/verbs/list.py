@@ -1,6 +1,7 @@
 """`list`: every scenario, execution, device, measure, experiment and claim, a line each.
 
-Read from the files in conf/: a name is a file, its line is what the file's first comment says.
+Read from the files in conf/, and in the folders that `--config-dir` names: a name is a file, its
+line is what the file's first comment says.
 """
 
 from __future__ import annotations
@@ -41,9 +42,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _choices(group: str) -> dict[str, str]:
-    return {
-        path.stem: _first_sentence(path) for path in sorted((places.conf() / group).glob("*.yaml"))
-    }
+    return {name: _told(path) for name, path in places.choices(group).items()}
+
+
+def _told(path: Path) -> str:
+    """What it is; of one of the user's own, also where it comes from."""
+    what = _first_sentence(path)
+    if path.is_relative_to(places.conf()):
+        return what
+    return f"{what} [{places.relative(path)}]".lstrip()
 
 
 def _first_sentence(path: Path) -> str:

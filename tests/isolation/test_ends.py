@@ -202,7 +202,9 @@ def test_a_server_that_the_code_stopped_does_not_hang_the_run(run_scenario: RunS
     outcome = run_scenario(Fault("stop_server", "steps")).outcome
     assert outcome.completed
     assert run_scenario(Fault("none", "build")).outcome.completed
-    assert time.monotonic() - started < 60
+    assert (
+        time.monotonic() - started < 200
+    )  # a busy machine takes a minute to load TensorFlow twice
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
