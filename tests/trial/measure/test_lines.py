@@ -379,9 +379,7 @@ def test_each_of_two_backward_passes_in_a_step_has_what_is_kept_for_it(found: An
 
 
 def line_of(allocations: Any, name: str) -> Any:
-    (line,) = (
-        each for each in allocations["lines"] if (each["file"], each["line"]) == place(name)
-    )
+    (line,) = (each for each in allocations["lines"] if (each["file"], each["line"]) == place(name))
     return line
 
 
@@ -441,7 +439,9 @@ def test_under_a_debugger_the_lines_are_the_same_and_the_debugger_goes_on(found:
         assert bytes_at(found["traced"], name) == BYTES[name]
 
 
-@pytest.mark.parametrize("execution", ["eager", "graph", "own_graph", "fit_graph", "xla", "deep_xla"])
+@pytest.mark.parametrize(
+    "execution", ["eager", "graph", "own_graph", "fit_graph", "xla", "deep_xla"]
+)
 def test_the_lives_sum_to_the_live_bytes_at_every_moment(found: Any, execution: str) -> None:
     allocations = found[execution]
     lives, curve = allocations["lives"], allocations["peak_curve"]
