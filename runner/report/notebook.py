@@ -6,18 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
 
-from runner.allocations import Allocations
-from runner.allocations import Line as Made
-from runner.metrics import readable_bytes
 from runner.records import Record
 from runner.report import peak, picture, run_page
-from runner.report.charts import Bar, bars
+from runner.report.lines import lines_table
 from runner.report.markup import Node, page, tag
-from runner.report.tables import exact_bytes
 
-MOST_LINES = 8
 _HEIGHT = 640
 _FIT = (
     "const page=this.contentDocument;new ResizeObserver(()=>"
@@ -53,24 +47,8 @@ def _peak(record: Record) -> Iterator[Node]:
     if not found or not found.groups:
         return
     if found.lines:
-        yield tag("section", tag("h2", "By line of code"), *_lines(found))
+        legend = peak.kinds_legend([line.split for line in found.lines])
+        yield tag("section", tag("h2", "By line of code"), legend, lines_table(found))
     if told := picture.Told.of("this run", found):
         name = "phase" if found.step is None else "step"
         yield tag("section", tag("h2", f"Every tensor of the peak's {name}"), picture.picture(told))
-
-
-def _lines(found: Allocations) -> Iterator[Element]:
-    """A bar a line, largest first; the smaller ones are one."""
-    shown, rest = found.lines[:MOST_LINES], found.lines[MOST_LINES:]
-    rows = [_bar(line) for line in shown]
-    if rest:
-        size = sum(line.bytes for line in rest)
-        rows.append(Bar(f"{len(rest)} smaller lines", peak.parts(None, size), readable_bytes(size)))
-    yield peak.kinds_legend([line.split for line in found.lines])
-    yield bars(rows)
-
-
-def _bar(line: Made) -> Bar:
-    name = f"{line.file}:{line.line}" if line.file else "no line"
-    words = f"{line.code or line.why or ''} · {exact_bytes(line.bytes)}"
-    return Bar(name, peak.parts(line.split, line.bytes), readable_bytes(line.bytes), words)
