@@ -108,7 +108,7 @@ def describe(record: Record, folder: Path) -> Content:
         started_ms=started_ms,
         ended_ms=started_ms + round(1000 * _measured_seconds(record)),
         parameters=_parameters(record.spec),
-        points=(*_figures(record), *_series(record)),
+        points=(*figures(record), *_series(record)),
         tags={
             name: printable(value)[:LONGEST_TAG] for name, value in _tags(record, folder).items()
         },
@@ -181,7 +181,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _figures(record: Record) -> Iterator[Point]:
+def figures(record: Record) -> Iterator[Point]:
     """Readable ones first: MLflow lists them in this order."""
     measured = {name: value for name, value in record.metrics.items() if value is not None}
     for name, value in measured.items():

@@ -17,10 +17,11 @@ from typing import Any
 
 from runner import records
 from runner.composing import composition
-from runner.errors import BadInput, Unavailable
+from runner.errors import BadInput, StoreError, Unavailable
 from runner.plan import Plan
 from runner.running import folders, session
 from runner.terminal.progress import Progress
+from runner.tracking import active
 from runner.trial import warm
 from runner.using import handing
 from runner.using.handing import Step
@@ -36,7 +37,7 @@ def measure(
     measure: str = "quick",
     seed: int | None = None,
     arguments: Mapping[str, Any] | None = None,
-    tracking: str = "none",
+    tracking: str | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> Measurement:
     """Measure a function in processes of its own: memory in some, time in others.
@@ -54,7 +55,8 @@ def measure(
         found["tensor_peak_bytes"]
 
     `execution`: eager, graph or xla; `device`: auto, cpu or gpu; `measure`: quick, standard or
-    rigorous; `tracking`: none, local or server; `fields`: any other, by the name that it has on the
+    rigorous; `tracking`: none, local or server, and where nothing is said, the MLflow run that is
+    active in this program, if one is; `fields`: any other, by the name that it has on the
     command line (`{"device.memory_limit_mb": 512, "measure.steps": 500}`). What is left out is what
     it is there. Raises `runner.errors.BadInput` for what can't be run as it stands.
     """
@@ -67,7 +69,7 @@ def measure(
         "device": device,
         "measure": measure,
         "seed": seed,
-        "tracking": tracking,
+        "tracking": tracking or "none",
         **(fields or {}),
     }
     wanted = {name: value for name, value in said.items() if value is not None}
@@ -80,9 +82,16 @@ def measure(
     if stop := done.result.interrupted:
         signal.raise_signal(stop.exit_code - 128)  # as it would have reached the program itself
         raise KeyboardInterrupt from stop
-    if problem := done.publishing.problem:
+    found = Measurement(records.read(folder), folder, time.monotonic() - started)
+    problem: object = done.publishing.problem
+    if tracking is None and (run := active.run_id()):
+        try:
+            active.log(found.record, folder, run)
+        except StoreError as error:  # the record is safe, and is what was asked for
+            problem = error
+    if problem:
         warnings.warn(str(problem), stacklevel=2)
-    return Measurement(records.read(folder), folder, time.monotonic() - started)
+    return found
 
 
 def _check_place() -> None:
