@@ -16,9 +16,10 @@ import functools
 import hashlib
 import json
 import math
+import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
@@ -236,6 +237,21 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
+def _number(text: str) -> float | str:
+    try:
+        return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    except ValueError:
+        return text
+
+
+_SPELLED: dict[Any, Callable[[str], Any]] = {
+    int: _number,
+    float: _number,
+    bool: lambda text: {"true": True, "false": False}.get(text.lower(), text),
+}
+"""What comes as text, as all does from the environment (`${oc.env:NAME}`), and is one of these."""
+
+
 def _checked(hint: Any, value: Any, where: str) -> Any:
     origin = typing.get_origin(hint)
     if origin is Annotated:
@@ -268,6 +284,8 @@ def _checked(hint: Any, value: Any, where: str) -> Any:
 
 
 def _plain_value(hint: Any, value: Any, where: str) -> Any:
+    if hint in _SPELLED and isinstance(value, str):
+        value = _SPELLED[hint](value)
     if hint is int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value

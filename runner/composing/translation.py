@@ -79,6 +79,8 @@ def _bad_composition(error: ConfigCompositionException) -> BadInput:
         return BadInput(f"{key}: can't be {value}.", "Its YAML file says what it takes.")
     if match := re.match(r"Ambiguous value for argument '([^']+)'", text):
         return BadInput(f"{match[1]}: several values make a sweep.", f"Say -m {match[1]}.")
+    if match := re.match(r"Sweep parameters '(.+)' requires --multirun", text):
+        return BadInput(f"{match[1]}: several values make a sweep.", f"Say -m {match[1]}.")
     return BadInput(first_line(error), "See `python -m runner list`.")
 
 
@@ -105,6 +107,12 @@ def _bad_yaml(error: yaml.YAMLError) -> BadInput:
 
 def _bad_value(error: OmegaConfBaseException) -> BadInput:
     where = getattr(error, "full_key", None) or "the configuration"
+    if match := re.search(r"Environment variable '([^']+)' not found", str(error)):
+        name = match[1]
+        return BadInput(
+            f"{where}: the environment has no variable {name}.",
+            f"Set it, or write ${{oc.env:{name},DEFAULT}}.",
+        )
     return BadInput(f"{where}: {first_line(error)}", "Give it a plain value.")
 
 

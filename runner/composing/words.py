@@ -10,7 +10,14 @@ from typing import Any, NoReturn
 
 from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import ChoiceSweep, Glob, Override, QuotedString, RangeSweep
+from hydra.core.override_parser.types import (
+    ChoiceSweep,
+    Glob,
+    IntervalSweep,
+    Override,
+    QuotedString,
+    RangeSweep,
+)
 from hydra.errors import HydraException
 
 from runner import places
@@ -73,6 +80,13 @@ def checked(words: Sequence[str]) -> list[str]:
             for value in values:
                 if not (override.is_delete() or _is_name(value)):
                     raise no_choice(key, _spelled(value))
+        if isinstance(override.value(), IntervalSweep):
+            raise BadInput(
+                f"{word}: an interval is for a sweeper that searches; this one tries values.",
+                "Write range(START,STOP,STEP); `fit` finds the largest that fits.",
+            )
+        if key == "experiment" and override.is_sweep_override():
+            _check_no_sweep_of_sweeps(override)
         if root == "hydra" and None in values:
             raise BadInput(f"{key}: can't be null.", "Leave it out: Hydra's own is used then.")
         if key == "hydra.sweeper.max_batch_size" and not _is_count(override.value()):
@@ -110,6 +124,19 @@ def _overrides(words: Sequence[str]) -> list[str]:
     if parsed.multirun and (parsed.cfg or parsed.info):
         raise BadInput("--cfg and --info tell of one run.", "Leave out -m, or the verb.")
     return [*parsed.overrides, *unknown]
+
+
+def _check_no_sweep_of_sweeps(override: Override) -> None:
+    """Hydra takes one sweeper's parameters: those of each experiment it would pass over."""
+    known = places.choices("experiment")
+    value = override.value()
+    said = value.filter(list(known)) if isinstance(value, Glob) else _values(override)
+    for name in map(str, said):
+        if name in known and re.search(r"^hydra:", known[name].read_text(), re.MULTILINE):
+            raise BadInput(
+                f"experiment: {name} is a sweep of its own, which one over experiments leaves out.",
+                f"Say experiment={name}, and the others after it.",
+            )
 
 
 def _is_count(value: Any) -> bool:
