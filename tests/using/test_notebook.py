@@ -63,7 +63,7 @@ def test_it_shows_the_same_as_text_for_a_viewer_that_takes_frames_away(page: Pat
 
 def test_a_comparison_is_a_table_with_verdicts(page: Path) -> None:
     text = re.sub(r"<[^>]+>", " ", page.read_text())
-    assert re.search(r"growth\s+0 B/step\s+32\.8 kB/step\s.*better", text)
+    assert re.search(r"growth\s+0 B/step\s+32\.8 kB/step\s+0\s+exact\s+better", text)
 
 
 @pytest.mark.browser
