@@ -60,6 +60,11 @@ class Outcome:
     def completed(self) -> bool:
         return self.status is Status.COMPLETED
 
+    @property
+    def words(self) -> str:
+        """`out of memory in steps`."""
+        return self.status.replace("_", " ") + (f" in {self.phase}" if self.phase else "")
+
 
 COMPLETED = Outcome(Status.COMPLETED)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.errors import BadInput, nearest
-from runner.judging import comparison, estimate, selection
+from runner.judging import estimate, selection
 from runner.metrics import METRICS, Metric
 from runner.records import Phase, Record
 
@@ -98,7 +98,7 @@ def read(record: Record, name: str) -> Reading:
 
 def ended(record: Record) -> str:
     reason = (record.outcome.reason or "").strip().splitlines()
-    return f"{comparison.ended(record)}{f': {reason[0]}' if reason else ''}"
+    return f"{record.outcome.words}{f': {reason[0]}' if reason else ''}"
 
 
 def unit_of(unit: str | None, spec: Mapping[str, Any]) -> float:

@@ -32,6 +32,10 @@ class Pair:
     """What was varied elsewhere and is equal here: where in the grid the pair stands."""
 
     @property
+    def sides(self) -> tuple[tuple[str, Record], tuple[str, Record]]:
+        return (self.baseline_name, self.baseline), (self.candidate_name, self.candidate)
+
+    @property
     def other_code(self) -> str | None:
         """How the user's own code differs between the two, where it does."""
         return code.difference(self.baseline.environment, self.candidate.environment)
@@ -215,12 +219,17 @@ def _pair(
 
 def _called(own: Words, by: str, apart: Sequence[str]) -> str:
     """`while_loop`; or `while_loop (graph)`, where the other is not in graph."""
-    speaking = ("scenario", "execution", "device")
+    others = ", ".join(said(name, own[name]) for name in apart)
+    return said(by, own[by]) + (f" ({others})" if others else "")
 
-    def said(name: str) -> str:
-        return own[name] if name in speaking else f"{short(name)} {own[name]}"
 
-    return said(by) + (f" ({', '.join(map(said, apart))})" if apart else "")
+SPEAKING = ("scenario", "execution", "device")
+"""Fields whose values say what they are."""
+
+
+def said(name: str, value: str) -> str:
+    """A field with its value, as one speaks of it: `while_loop`, `batch 32`."""
+    return value if name in SPEAKING else f"{short(name)} {value}"
 
 
 def short(name: str) -> str:

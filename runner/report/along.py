@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from runner.judging import comparison, selection
+from runner.judging import selection
 from runner.judging.law import Law, law
 from runner.judging.tolerance import tolerance
 from runner.metrics import METRICS, readable_bytes
@@ -44,7 +44,7 @@ class Track:
     def lost(self) -> str:
         """Where there is no peak, and why."""
         return "; ".join(
-            f"{comparison.ended(record)} at {number(x)}"
+            f"{record.outcome.words} at {number(x)}"
             for x, record in self.series.points
             if record.metrics.get(_PEAK) is None
         )

@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from runner.judging import selection
 from runner.records import Record
 
-_SPEAKING = ("scenario", "execution", "device")
-"""Fields whose values say what they are."""
-
 _NO_AXES = ("seed", "device.index")
 """Numbers that are names."""
 
@@ -63,7 +60,7 @@ class Grid:
         """`while_loop · batch 32 · graph`."""
         words = self._words[record.cell]
         names = self.varied if names is None else names
-        parts = [said(name, words[name]) for name in names if name in words]
+        parts = [selection.said(name, words[name]) for name in names if name in words]
         return " · ".join(parts) or "every cell"
 
     def groups(self) -> list[tuple[str, list[Row]]]:
@@ -104,7 +101,3 @@ class Grid:
             decided.setdefault(words.get(by, ""), words.get(name)) == words.get(name)
             for words in self._words.values()
         )
-
-
-def said(name: str, value: str) -> str:
-    return value if name in _SPEAKING else f"{selection.short(name)} {value}"

@@ -24,6 +24,7 @@ from runner.report.peak import uncounted
 from runner.running.engine import Result
 from runner.running.session import Views
 from runner.terminal.console import readable_duration, styled
+from runner.terminal.tables import widths
 from runner.tracking import LOCAL_UI, Links
 
 MOST_ROWS = 40
@@ -94,8 +95,7 @@ _RETRACING = re.compile(
 
 
 def _ended(outcome: Outcome) -> str:
-    where = f" in {outcome.phase}" if outcome.phase else ""
-    return f"{outcome.status.replace('_', ' ')}{where}: {outcome.reason}"
+    return f"{outcome.words}: {outcome.reason}"
 
 
 def _evidence(record: Record) -> str:
@@ -277,11 +277,11 @@ def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[s
     heads = [selection.short(name) for name in fields]
     figures = [_HEADS.get(name, METRICS[name].label) for name in _COLUMNS]
     shown = best[:MOST_ROWS]
-    widths = _widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
-    measured = _widths([figures, *(cell.figures for cell in (*shown, *failed) if cell.is_measured)])
+    wide = widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
+    measured = widths([figures, *(cell.figures for cell in (*shown, *failed) if cell.is_measured)])
 
     def row(words: Sequence[str], figures: Sequence[str] = ()) -> str:
-        left = [f"{text:<{width}}" for text, width in zip(words, widths, strict=True)]
+        left = [f"{text:<{width}}" for text, width in zip(words, wide, strict=True)]
         right = [f"{text:>{width}}" for text, width in zip(figures, measured, strict=False)]
         return "  ".join([*left, *right])
 
@@ -305,10 +305,6 @@ def _whole(failed: Sequence[_Cell]) -> list[str]:
         else []
     )
     return ["", *lines[:MOST_REASONS], *more] if lines else []
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, texts)) for texts in zip(*rows, strict=True)]
 
 
 _HEADS = {"tensor_peak_bytes": "tensor peak"}
