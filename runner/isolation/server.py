@@ -136,6 +136,7 @@ class Server:
             except ServerError:
                 if last:
                     raise
+                _kill(_server_pid())  # one that is only dying would be taken for alive
                 continue
             if trial.outcome.reason != _SERVER_LOST:
                 break
@@ -342,7 +343,7 @@ def _keep_output(output: connection.Connection, log: Path) -> None:
             file.write(f"\n[{dropped:,} more bytes of output were not kept]\n".encode())
 
 
-def _ends(pid: int | None) -> bool:
+def _ends(pid: int | None, seconds: float = 0.5) -> bool:
     """Whether that child of ours has ended or does so at once: its pipes close a moment before."""
     if pid is None:
         return True
@@ -351,7 +352,7 @@ def _ends(pid: int | None) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([process], [], [], 0.5)[0])
+        return bool(select.select([process], [], [], seconds)[0])
     finally:
         os.close(process)
 
@@ -360,7 +361,7 @@ def _kill(pid: int | None) -> None:
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        _ends(pid)
+        _ends(pid, _TELLS_SECONDS)
 
 
 _Variables = frozenset[tuple[str, str]]

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from runner.judging import selection
 from runner.judging.law import Law, law
+from runner.judging.selection import Grid, Series
 from runner.judging.tolerance import tolerance
 from runner.metrics import METRICS, readable_bytes
 from runner.report.charts import SERIES, At, Line, Scale, fitting, plot
-from runner.report.grid import Grid, Series
 from runner.report.markup import Node, tag
 from runner.report.tables import Cell, Head, exact_bytes, table
 

@@ -10,11 +10,11 @@ from xml.etree.ElementTree import Element
 
 from runner.export.command import reproduce
 from runner.judging import estimate, selection
+from runner.judging.selection import Grid
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Trial
 from runner.report import asked, peak, picture
 from runner.report.charts import Dot, Dots, Line, Linear, dots, from_zero, plot
-from runner.report.grid import Grid
 from runner.report.markup import Node, page, tag
 from runner.report.tables import (
     Cell,
@@ -40,8 +40,7 @@ _MOST_POINTS = 400
 
 
 def run_page(record: Record, folder: Path) -> str:
-    spec = record.spec
-    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+    title = selection.title(record)
     return page(
         title,
         tag("header", tag("h1", title), _asked(record), *_outcome(record)),

@@ -12,12 +12,12 @@ from xml.etree.ElementTree import Element
 from runner.errors import BadInput
 from runner.judging import comparison, selection, sentence
 from runner.judging.comparison import Comparison
+from runner.judging.selection import Grid
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Status
 from runner.report import asked, peak, picture
 from runner.report.along import Along
 from runner.report.charts import Bar, Dot, Dots, Part, bars, dots, legend
-from runner.report.grid import Grid
 from runner.report.markup import Node, page, tag
 from runner.report.tables import (
     Cell,

@@ -69,7 +69,7 @@ def place(line: Line) -> str:
     return f"{line.file}:{line.line}{library}"
 
 
-def tensors(line: Line, most: int = MOST_TENSORS) -> str:
+def tensors(line: Line) -> str:
     """`14 Mul 512 x 256 float32, 2 MatMul 3 x 3 float32 (gradient) and 4 more kinds`."""
     counts: dict[str, list[int]] = {}
     for part in line.parts:
@@ -77,8 +77,8 @@ def tensors(line: Line, most: int = MOST_TENSORS) -> str:
         found[0] += part.count
         found[1] += part.bytes
     named = sorted(counts, key=lambda name: -counts[name][1])
-    more = len(named) - most
-    shown = ", ".join(f"{counts[name][0]:,} {name}" for name in named[:most])
+    more = len(named) - MOST_TENSORS
+    shown = ", ".join(f"{counts[name][0]:,} {name}" for name in named[:MOST_TENSORS])
     return f"{shown} and {more} more kinds" if more > 0 else shown
 
 

@@ -57,7 +57,7 @@ def of_run(folder: Path, seconds: float, page: str | None) -> str:
     out = sys.stdout
     record = records.read(folder)
     spec = record.spec
-    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+    title = selection.title(record)
     device = record.environment.get("device")
     lines = ["", styled(f"{title} · {device}" if device else title, "1", out)]
     parameters = [f"{key}={selection.word(value)}" for key, value in spec["parameters"].items()]
@@ -290,14 +290,14 @@ def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[s
     if len(best) > len(shown):
         lines.append(f"... and {len(best) - len(shown)} more that completed: see the table's file")
     for cell in failed:
-        ended = styled(_cut(_first_line(cell.outcome)), "31", out)
+        ended = styled(_cut(cell.outcome.brief), "31", out)
         lines.append(f"{row(cell.said(fields), cell.figures if cell.is_measured else ())}  {ended}")
     return [*lines, *_whole(failed)]
 
 
 def _whole(failed: Sequence[_Cell]) -> list[str]:
     """The reasons that the table had no room for, each once."""
-    long = dict.fromkeys(_first_line(cell.outcome) for cell in failed)
+    long = dict.fromkeys(cell.outcome.brief for cell in failed)
     lines = [line for line in long if line != _cut(line)]
     more = (
         [f"... and {len(lines) - MOST_REASONS} more: see the log"]
@@ -308,10 +308,6 @@ def _whole(failed: Sequence[_Cell]) -> list[str]:
 
 
 _HEADS = {"tensor_peak_bytes": "tensor peak"}
-
-
-def _first_line(outcome: Outcome) -> str:
-    return _ended(outcome).splitlines()[0]
 
 
 def _cut(line: str) -> str:

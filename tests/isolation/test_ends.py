@@ -213,7 +213,7 @@ def test_a_server_that_the_code_stopped_does_not_hang_the_run(run_scenario: RunS
     outcome = run_scenario(Fault("stop_server", "steps")).outcome
     assert outcome.completed
     assert run_scenario(Fault("none", "build")).outcome.completed
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 300, "as long as the trial's own deadline and more"
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
