@@ -210,7 +210,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner.trial import devices
     from runner.trial.execution import Execution
-    from runner.trial.measure import between
+    from runner.trial.measure import between, compiling
     from runner.trial.measure.between import Books
     from runner.trial.measure.meters import HostMemory, TimingMeter
 
@@ -234,6 +234,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
             facts["child_processes"] = max(children, facts.get("child_processes", 0))
 
     meter = TimingMeter(HostMemory(), limits.most_steps)
+    compiling.leave_out(meter.pause, meter.resume)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
