@@ -70,8 +70,7 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
     (folder / records.TRIALS_FILE).touch()
     config = folder / CONFIG_FILE
     if not config.exists():
-        with places.whole(config) as scratch:
-            scratch.write_text(planned.composed)
+        places.write(config, planned.composed)
     modified = datetime.fromtimestamp(config.stat().st_mtime, UTC)
     run = Run(planned, folder, sweep, modified.isoformat(timespec="milliseconds"))
     run.assignments = assignments(planned.experiment)
@@ -122,7 +121,8 @@ def _plan_another(run: Run) -> None:
     """One more memory trial where all planned ones are done and don't tell the peak yet. It comes
     next, before time is spent; a run that is opened again decides the same from the same trials."""
     done = len(run.memory_trials)
-    if any(each.kind == "memory" for each in run.assignments[run.done :]):
+    planned = any(each.kind == "memory" for each in run.assignments[run.done :])
+    if planned or not run.planned.seeks_peak:
         return
     if repeats.needs_more(run.memory_trials, run.experiment.execution):
         run.assignments.insert(run.done, Assignment(run.experiment, "memory", done))
