@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from runner.errors import BadInput
-from runner.scenario import Bench, Executions, StartAnew, Step
+from runner.scenario import Bench, Executions, StartAnew, Step, Varies, Varying
 from runner.sent import Sent
 from scenarios import imports
 
@@ -29,6 +29,7 @@ class OwnCode:
     """
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
+    varies: ClassVar[Varying] = {"graph": Varies(1.0, allocated=1.0)}  # as anybody's graph may
 
     target: str
     arguments: dict[str, Any]

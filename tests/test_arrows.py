@@ -26,7 +26,7 @@ MAY_KNOW = {
     "claims": "composing judging report running terminal",
     "fit": "composing isolation judging running terminal trial",
     "leak": "composing isolation judging running terminal",
-    "using": "composing judging report running terminal tracking trial verbs",
+    "using": "composing judging report running terminal tracking trial",
     "verbs": "claims composing export fit judging leak report running terminal tracking",
 }
 """Besides the core, which all may know. No verb knows a process or a trial."""

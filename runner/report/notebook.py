@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
+from runner.judging import selection
 from runner.records import Record
 from runner.report import peak, picture, run_page
 from runner.report.lines import lines_table
@@ -28,7 +29,7 @@ def frame(record: Record, text: str) -> str:
             "iframe",
             srcdoc=short(record),
             onload=_FIT,
-            title=run_page.title(record),
+            title=selection.title(record),
             style=f"width:100%;height:{_HEIGHT}px;border:0",
         ),
         tag("details", tag("summary", "As text"), tag("pre", text)),
@@ -38,7 +39,7 @@ def frame(record: Record, text: str) -> str:
 
 def short(record: Record) -> str:
     """What came out, what the peak is made of by line, and the lives of its tensors."""
-    title = run_page.title(record)
+    title = selection.title(record)
     return page(title, tag("header", tag("h1", title), *run_page.head(record)), *_peak(record))
 
 

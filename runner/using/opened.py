@@ -105,11 +105,11 @@ class Compared:
         return printable(self._said(markdown=True))
 
     def _said(self, markdown: bool) -> str:
-        from runner.judging import comparison
-        from runner.verbs import compare
+        from runner.judging import sentence
+        from runner.terminal import comparisons
 
-        rows = compare.lines(self.result, [self.pair], [], markdown)
-        return "\n".join([*rows, "", comparison.sentence(self.result)])
+        rows = comparisons.lines(self.result, [self.pair], [], markdown)
+        return "\n".join([*rows, "", sentence.sentence(self.result)])
 
 
 def open(path: str | os.PathLike[str]) -> Measurement:
