@@ -23,6 +23,8 @@ class Planned:
     composed: str
     """The configuration, as YAML."""
     resume: str | None = None
+    seeks_peak: bool = True
+    """Whether memory trials are added until a graph's peak is known; growth doesn't need it."""
 
     @property
     def said(self) -> dict[str, str]:

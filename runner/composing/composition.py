@@ -1,7 +1,8 @@
 """From the words on the command line to a plan.
 
 Hydra plans and nothing more: its sweeper takes the words apart into cells, and in the launcher's
-place stands one that composes each cell, notes it and runs nothing. Running them is the engine's.
+place stands one that notes each cell, as `copies` makes it, and runs nothing. Running them is the
+engine's.
 Where a launcher that distributes was asked for, `launch` has the same words composed once more,
 each cell in the job that runs it; by then the plan has been checked.
 """
@@ -22,12 +23,18 @@ from hydra.core.plugins import Plugins
 from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
-from hydra.types import HydraContext, RunMode, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict
+from hydra.types import HydraContext, TaskFunction
+from omegaconf import DictConfig, OmegaConf
 
 from runner import places
 from runner.composing import GROUPS
-from runner.composing.experiments import as_word, experiment_from, set_field, unsupported
+from runner.composing.copies import Composed, Copies
+from runner.composing.experiments import (
+    as_word,
+    experiment_from,
+    set_field,
+    unsupported,
+)
 from runner.composing.translation import first_line, translated
 from runner.composing.words import checked, no_choice
 from runner.errors import BadInput, RunnerError
@@ -45,13 +52,11 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
         try:
             cells.append(_planned(config))
         except RunnerError as problem:
-            problems.append(problem)
-            if HydraConfig.get().mode == RunMode.MULTIRUN:  # no other cell is composed
-                raise  # which in a run Hydra would comment on
+            problems.append(problem)  # raised here, Hydra would comment on it
 
     try:
         try:
-            with translated(), _as_command_line(arguments), _noting_launcher() as launchers:
+            with translated(), _as_command_line(arguments), _noting_launcher(cells) as launchers:
                 _hydra(note)
         except RunnerError as problem:
             raise (problems or [problem])[0] from None
@@ -75,16 +80,22 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
 
 def _planned(config: DictConfig) -> Planned:
     """The cell that Hydra is composing, or, in a launcher's job, has composed."""
+    hydra_config = HydraConfig.get()
+    is_sweep = hydra_config.mode is not None and hydra_config.mode.name == "MULTIRUN"
+    number = int(hydra_config.job.num) if is_sweep else 0
     with translated():
-        hydra_config = HydraConfig.get()
-        is_sweep = hydra_config.mode is not None and hydra_config.mode.name == "MULTIRUN"
-        return Planned(
-            number=int(hydra_config.job.num) if is_sweep else 0,
-            experiment=experiment_from(config, str(hydra_config.runtime.choices.get("scenario"))),
-            overrides=tuple(hydra_config.overrides.task),
-            composed=OmegaConf.to_yaml(config),
-            resume=config.resume,
-        )
+        composed = Composed.of(config, str(hydra_config.runtime.choices.get("scenario")))
+        return _cell(number, composed, hydra_config.overrides.task)
+
+
+def _cell(number: int, composed: Composed, words: Sequence[str]) -> Planned:
+    return Planned(
+        number=number,
+        experiment=experiment_from(composed.values, composed.scenario),
+        overrides=tuple(words),
+        composed=composed.text,
+        resume=composed.values.get("resume"),
+    )
 
 
 def launch(
@@ -114,32 +125,31 @@ def _hydra(task: Callable[[DictConfig], None]) -> None:
 
 
 class _NotingLauncher(Launcher):  # type: ignore[misc]
-    """Composes each cell as Hydra's own launcher does, lets the task function note it, and keeps
-    nothing (Hydra's own keeps two copies of each configuration, 0.1 MB a cell)."""
+    """Notes each cell as Hydra's own launcher would compose it, and keeps nothing else (Hydra's own
+    keeps two copies of each configuration, 0.1 MB a cell)."""
+
+    def __init__(self, noted: list[Planned]) -> None:
+        self._noted = noted
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        self._context, self._task, self._config = hydra_context, task_function, config
+        self._copies = Copies(hydra_context.config_loader, config)
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
     ) -> Sequence[JobReturn]:
-        for number, overrides in enumerate(job_overrides, initial_job_idx):
-            config = self._context.config_loader.load_sweep_config(self._config, list(overrides))
-            with open_dict(config):
-                config.hydra.job.num = number
-                HydraConfig.instance().set_config(config)
-                del config["hydra"]
-            self._task(config)
+        for number, words in enumerate(job_overrides, initial_job_idx):
+            self._noted.append(_cell(number, self._copies.cell(number, words), words))
         return []
 
 
 @contextmanager
-def _noting_launcher() -> Iterator[set[str | None]]:
-    """Let Hydra's sweepers launch nothing. What it yields receives the launcher that was asked for,
-    None for Hydra's own, and stays empty where nothing is swept. (Hydra takes launchers from one
-    namespace package alone, and none can be named in words without losing the user's.)
+def _noting_launcher(noted: list[Planned]) -> Iterator[set[str | None]]:
+    """Let Hydra's sweepers launch nothing, but note their cells. What it yields receives the
+    launcher that was asked for, None for Hydra's own, and stays empty where nothing is swept.
+    (Hydra takes launchers from one namespace package alone, and none can be named in words without
+    losing the user's.)
 
     Sweepers compose every cell once to see that it can be, then have it launched; as composing is
     all that is done here, the first time is left out: it takes half of a large sweep's planning."""
@@ -155,7 +165,7 @@ def _noting_launcher() -> Iterator[set[str | None]]:
             raise BadInput(f"hydra.launcher: {first_line(error)}", _INSTALL_LAUNCHER) from error
         name = str(config.hydra.runtime.choices.get("hydra/launcher"))
         seen.add(None if config.hydra.launcher._target_.endswith(".BasicLauncher") else name)
-        launcher = _NotingLauncher()
+        launcher = _NotingLauncher(noted)
         launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
         return launcher
 
@@ -200,11 +210,11 @@ def cells(wanted: Sequence[Mapping[str, Any]]) -> list[Planned]:
             for key, value in fields.items():
                 if key not in GROUPS:
                     set_field(config, key, value)
-            experiment = experiment_from(config, str(fields.get("scenario")))
-            if not experiment.supported:
-                raise unsupported(experiment)
-            words = tuple(f"{key}={as_word(value)}" for key, value in fields.items())
-            found.append(Planned(number, experiment, words, OmegaConf.to_yaml(config)))
+            words = [f"{key}={as_word(value)}" for key, value in fields.items()]
+            cell = _cell(number, Composed.of(config, str(fields.get("scenario"))), words)
+            if not cell.experiment.supported:
+                raise unsupported(cell.experiment)
+            found.append(cell)
     return found
 
 
@@ -215,9 +225,9 @@ def changed(cell: Planned, number: int, fields: Mapping[str, Any]) -> Planned:
         assert isinstance(config, DictConfig)
         for key, value in fields.items():
             set_field(config, key, value)
-        experiment = experiment_from(config, cell.experiment.scenario_name)
-        words = tuple(f"{key}={as_word(value)}" for key, value in fields.items())
-        return Planned(number, experiment, (*cell.overrides, *words), OmegaConf.to_yaml(config))
+        words = [f"{key}={as_word(value)}" for key, value in fields.items()]
+        composed = Composed.of(config, cell.experiment.scenario_name)
+        return _cell(number, composed, [*cell.overrides, *words])
 
 
 def _swept(cells: Sequence[Planned]) -> tuple[str, ...]:

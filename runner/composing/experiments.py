@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
+from omegaconf._utils import OmegaConfDumper
 
 from runner import places
 from runner.composing import GROUPS, ROOTS
@@ -35,16 +37,43 @@ def set_field(config: DictConfig, key: str, value: Any) -> None:
     OmegaConf.update(config, key, value)
 
 
+def to_plain(config: DictConfig) -> dict[str, Any]:
+    return _dictionary(OmegaConf.to_container(config, resolve=False, enum_to_str=True))
+
+
+def resolved(config: DictConfig) -> dict[str, Any]:
+    return _dictionary(OmegaConf.to_container(config, resolve=True, throw_on_missing=True))
+
+
+def _dictionary(values: Any) -> dict[str, Any]:
+    assert isinstance(values, dict)
+    return {str(key): value for key, value in values.items()}
+
+
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """The text of a configuration as OmegaConf spells it; by libyaml, in a quarter of the time."""
+    text: str = yaml.dump(
+        values, default_flow_style=False, allow_unicode=True, sort_keys=False, Dumper=_Dumper
+    )
+    return text
+
+
+class _Dumper(getattr(yaml, "CDumper", yaml.Dumper)):  # type: ignore[misc]
+    """Quotes texts that would be read as something else, as OmegaConf's does."""
+
+
+_Dumper.add_representer(str, OmegaConfDumper.str_representer)
+
+
 def as_word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def experiment_from(config: DictConfig, scenario_name: str) -> Experiment:
-    """One cell's configuration as an `Experiment`."""
-    values = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    assert isinstance(values, dict)
-    groups = {name: values.pop(name, None) for name in GROUPS}
-    fields = typed(_Fields, {str(key): value for key, value in values.items()}, "")
+def experiment_from(values: Mapping[str, Any], scenario_name: str) -> Experiment:
+    """One cell's configuration, resolved, as an `Experiment`."""
+    groups = {name: values.get(name) for name in GROUPS}
+    rest = {name: value for name, value in values.items() if name not in GROUPS}
+    fields = typed(_Fields, rest, "")
     scenario = _scenario(groups["scenario"], scenario_name)
     execution = groups["execution"] or scenario.executions[0]
     known = sorted(path.stem for path in (places.conf() / "execution").glob("*.yaml"))

@@ -3,7 +3,8 @@
 Core: standard library and NumPy. How much grows is what the timing trials measured; a host trial
 says of what that growth consists. A place that took memory counts where it goes on: where the least
 that it holds rises from each quarter of the traced steps to the next. What rises and stops in them
-was warm-up, or a buffer that fills.
+was warm-up, or a buffer that fills. Resident memory grows by what is taken, less what of it came
+out of memory that malloc had free, or more by what malloc keeps: its books tell that part.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from runner.judging import buffers
 from runner.judging.growth import HOST
 from runner.metrics import readable_bytes
-from runner.records import Record, Trial
+from runner.records import Record, Status, Trial
 
 LEAST_BYTES = 64
 """A step: below it nobody is accused. A leak of that rate takes half a year to fill 1 GB at a step
@@ -26,14 +28,11 @@ a second."""
 _LITTLE = 0.1
 """Of what resident memory grows by: where no more was found than that, it isn't what grows."""
 
-_KINDS = {
-    "tensor": "tensors",
-    "python": "Python objects",
-    "graph": "graphs",
-    "executable": "XLA executables",
-    "native": "C++ memory",
-    "malloc": "memory that is free but kept by malloc",
-}
+_MUCH = 0.2
+"""Of what resident memory grows by: where malloc keeps more, and nothing else was found, it is
+that."""
+
+_KEPT = "memory that is free but kept by malloc"
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,18 @@ class Leak:
         return told
 
     @property
+    def was_measured(self) -> bool:
+        """Whether any trial said anything of growth: else nothing tells whether a remedy helps."""
+        return any(
+            each is not None
+            for each in (
+                self.tensor_growth_bytes_per_step,
+                self.host_growth_bytes_per_step,
+                self.explained_bytes_per_step,
+            )
+        )
+
+    @property
     def main_holders(self) -> list[Holder]:
         """Those worth a word: a twentieth of what was found, or more."""
         least = (self.explained_bytes_per_step or 0) / 20
@@ -99,19 +110,28 @@ class Leak:
         return self.host_growth_bytes_per_step - self.explained_bytes_per_step
 
 
+def unsupported(reason: str | None) -> Leak:
+    """Of a cell of a sweep that can't be run: no verdict on growth."""
+    return Leak("unsupported", f"unsupported: {reason}", None, None, None, None)
+
+
 def judge(record: Record) -> Leak:
     """Of a run with timing trials and, for the holders, a host trial."""
+    if record.outcome.status is Status.UNSUPPORTED:
+        return unsupported(record.outcome.reason)
     host = record.metrics.get("host_growth_bytes_per_step")
     tensor = record.metrics.get("tensor_growth_bytes_per_step")
     held = next((each.facts["held"] for each in record.trials if "held" in each.facts), None)
     on_host = not str(record.environment.get("device") or "CPU").startswith("GPU")
     holders, stopped = _holders(held) if held else ((), ())
-    if tensor and tensor > 0 and not any(each.kind == "tensor" for each in holders):
+    kinds = {each.kind for each in holders} | {each.kind for each in stopped}
+    if tensor and tensor > 0 and "tensor" not in kinds:
         what = "tensors, as the memory trial counted them"
         holders = (*holders, Holder("tensor", tensor, None, None, None, None, what))
     explained = sum(each.bytes_per_step for each in holders if on_host or each.kind != "tensor")
-    if host and (kept := _kept_by_malloc(record, host, explained)):
-        holders = (*holders, kept)
+    if held and host and (by_malloc := _by_malloc(record, host - explained)):
+        holders = (*holders, by_malloc)
+        explained += by_malloc.bytes_per_step
     holders = tuple(sorted(holders, key=lambda each: -each.bytes_per_step))
     leak = Leak(
         verdict="",
@@ -139,6 +159,7 @@ def judge(record: Record) -> Leak:
 class Stopped:
     """What rose in the first steps that were traced, and no more in the last."""
 
+    kind: str
     where: str
     what: str
     bytes: float
@@ -159,7 +180,7 @@ def _holders(held: Mapping[str, Any]) -> tuple[tuple[Holder, ...], tuple[Stopped
             found.append(Holder(kind, rate, count, file, line, largest["code"], what))
         elif _rose_and_stopped(bytes_):
             where = f"{file}:{line}" if file else "no line of Python"
-            stopped.append(Stopped(where, largest["what"], bytes_[-1]))
+            stopped.append(Stopped(kind, where, largest["what"], bytes_[-1]))
     with_chains = _with_chains(found, held)
     if sum(each.bytes_per_step for each in with_chains) < LEAST_BYTES:
         with_chains = ()
@@ -183,9 +204,10 @@ def _rose_and_stopped(series: Sequence[float]) -> bool:
 
 
 def _rate(series: Sequence[float]) -> float:
-    """A step, over the second half: the first may still warm up."""
+    """A step, over the second half: the first may still warm up. Of few steps, over three of four
+    quarters."""
     steps = len(series) - 1
-    half = steps // 2 if steps >= 16 else 0
+    half = steps // (2 if steps >= 16 else 4)
     return (series[-1] - series[half]) / (steps - half)
 
 
@@ -270,20 +292,22 @@ def _traces(functions: Sequence[Mapping[str, Any]]) -> list[str]:
     return told
 
 
-def _kept_by_malloc(record: Record, host: float, explained: float) -> Holder | None:
-    """Only where malloc's own books show it: in use no more, free but kept more and more."""
-    kept, used = [], []
-    for trial in record.trials:
-        if (books := trial.facts.get("malloc")) and len(books["steps"]) >= 8:
-            kept.append(_slope(books["steps"], books["free_bytes"]))
-            used.append(_slope(books["steps"], books["in_use_bytes"]))
-    if not kept:
+def _by_malloc(record: Record, unexplained: float) -> Holder | None:
+    """What of the difference malloc's own books show: kept where its free memory grows, taken from
+    it where that shrinks (then below 0, as resident memory grows by less than was taken)."""
+    slopes = [
+        _slope(books["steps"], books["free_bytes"])
+        for trial in record.trials
+        if (books := trial.facts.get("malloc")) and len(books["steps"]) >= 8
+    ]
+    free = statistics.median(slopes) if slopes else 0.0
+    if free * unexplained <= 0:
         return None
-    free = statistics.median(kept)
-    if free < 0.2 * host or host - explained < 0.2 * host:
+    part = min(free, unexplained) if free > 0 else max(free, unexplained)
+    if abs(part) < LEAST_BYTES:
         return None
-    free = min(free, host - explained)
-    return Holder("malloc", _whole(free), None, None, None, None, _KINDS["malloc"])
+    what = _KEPT if part > 0 else "came out of memory that malloc had kept free"
+    return Holder("malloc", _whole(part), None, None, None, None, what)
 
 
 def _slope(steps: Sequence[int], values: Sequence[float]) -> float:
@@ -300,18 +324,19 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
     holding = [each for each in leak.holders if each.kind != "malloc"]
     if holding and _would_have_shown(record, leak):
         return "fills"
-    if tensor and tensor > 0:
+    if tensor and tensor > 0 and not any(each.kind == "tensor" for each in stopped):
         return "grows"
     if host is None:
         if leak.explained_bytes_per_step is None:
             return "unclear"
         return "grows" if holding else "flat"
     if leak.explained_bytes_per_step is not None:
-        if holding and leak.explained_bytes_per_step > _LITTLE * host:
+        if sum(each.bytes_per_step for each in holding) > _LITTLE * host:
             return "grows"
         if host <= 0:
             return "fills" if stopped else "flat"
-        return "flat" if any(each.kind == "malloc" for each in leak.holders) else "unclear"
+        kept = sum(each.bytes_per_step for each in leak.holders if each.kind == "malloc")
+        return "flat" if kept > _MUCH * host else "unclear"
     return "grows" if host > 0 else "flat"
 
 
@@ -319,7 +344,8 @@ def _would_have_shown(record: Record, leak: Leak) -> bool:
     """Whether the timing trials, which take more steps than can be traced, would have had to see
     what still rose while it was traced, and saw nothing: then it stops."""
     steps = max((len(each.steps.get("host_bytes", ())) for each in record.trials), default=0)
-    rise = (leak.explained_bytes_per_step or 0) * steps / 2
+    holding = sum(each.bytes_per_step for each in leak.holders if each.kind != "malloc")
+    rise = holding * steps / 2
     return leak.host_growth_bytes_per_step == 0 and rise > 4 * HOST.floor_bytes
 
 
@@ -327,9 +353,7 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
     rate = leak.host_growth_bytes_per_step
     if leak.verdict == "grows":
         holding = leak.main_holders
-        total = max(rate or 0, leak.explained_bytes_per_step or 0) or (
-            leak.tensor_growth_bytes_per_step or 0
-        )
+        total = rate or leak.explained_bytes_per_step or leak.tensor_growth_bytes_per_step or 0
         parts = [
             f"{readable_bytes(each.bytes_per_step)} {_held_as(each)} at {each.where}"
             for each in holding[:2]
@@ -345,8 +369,11 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
         )
     if leak.verdict == "fills":
         first = stopped[0]
-        amount = readable_bytes(first.bytes)
-        return f"rises and stops: a buffer that fills ({amount}, {first.what}, at {first.where})"
+        buffer = next(
+            (each for each in buffers.held_by(record) if each.is_most_of(first.bytes)), None
+        )
+        told = str(buffer) if buffer else f"{readable_bytes(first.bytes)}, {first.what}"
+        return f"rises and stops: a buffer that fills ({told}, at {first.where})"
     if leak.verdict == "flat":
         malloc = next((each for each in leak.holders if each.kind == "malloc"), None)
         if malloc:
@@ -369,9 +396,11 @@ def _held_as(holder: Holder) -> str:
 
 
 def _notes(record: Record, leak: Leak) -> Iterable[str]:
-    growth = max(leak.host_growth_bytes_per_step or 0, leak.explained_bytes_per_step or 0)
+    growth = leak.host_growth_bytes_per_step or leak.explained_bytes_per_step or 0
     if growth > 0 and leak.verdict == "grows":
         yield _full(record, growth)
+    if held := buffers.held_by(record):
+        yield f"tf.data holds {'; '.join(map(str, held))}"
     for trial in record.trials:
         if not trial.outcome.completed:
             yield f"the {trial.kind} trial ended {trial.outcome.status}: {_first(trial)}"

@@ -7,7 +7,7 @@ user's own with one word more.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.composing import composition
@@ -47,14 +47,18 @@ def to_measure(cell: Planned) -> Planned:
         for key, least in _LEAST.items()
         if key not in said
     }
-    return composition.changed(cell, cell.number, fields)
+    return replace(composition.changed(cell, cell.number, fields), seeks_peak=False)
 
 
 def attempts(cell: Planned, leak: Leak) -> Iterator[Attempt]:
     """The remedies that could help, the most likely first; none where nothing grows."""
     experiment, kinds = cell.experiment, {each.kind for each in leak.holders}
-    malloc = "malloc" in kinds
+    growth, unexplained = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
+    kept = sum(each.bytes_per_step for each in leak.holders if each.kind == "malloc")
+    malloc = growth is not None and kept > 0.2 * growth
     if leak.verdict not in ("grows", "unclear") and not malloc:
+        return
+    if not leak.was_measured:
         return
     yield Attempt("gc.collect() between steps", {"measure.between_steps": "gc_collect"})
     if kinds & {"graph", "executable", "native", "python"}:
@@ -68,7 +72,6 @@ def attempts(cell: Planned, leak: Leak) -> Iterator[Attempt]:
             yield Attempt(f"execution={name}{without}", {"execution": name})
     if experiment.parameters.get("reduce_retracing") is False:
         yield Attempt("reduce_retracing", {"scenario.reduce_retracing": True})
-    growth, unexplained = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
     if malloc or (growth and unexplained and unexplained > 0.2 * growth):
         yield Attempt("malloc_trim(0) between steps", {"measure.between_steps": "malloc_trim"})
         yield Attempt("MALLOC_ARENA_MAX=1", {"device.malloc_arenas": 1})
@@ -84,4 +87,4 @@ def tried(cell: Planned, number: int, attempt: Attempt, leak: Leak) -> Planned:
         "measure.timing_processes": 1,
         **attempt.fields,
     }
-    return composition.changed(cell, number, fields)
+    return replace(composition.changed(cell, number, fields), seeks_peak=False)

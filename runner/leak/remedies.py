@@ -38,7 +38,9 @@ def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
 
 
 def in_code(leak: Leak) -> Iterator[Remedy]:
-    """What to write, from each holder; each once."""
+    """What to write, from each holder; each once. A buffer that fills needs nothing."""
+    if leak.verdict == "fills":
+        return
     seen = set()
     for holder in leak.main_holders:
         change = _change(holder)

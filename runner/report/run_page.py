@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+from runner.allocations import Allocations
 from runner.export.command import reproduce
 from runner.judging import estimate, selection
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
@@ -15,6 +16,7 @@ from runner.records import Record, Trial
 from runner.report import asked, peak, picture
 from runner.report.charts import Dot, Dots, Line, Linear, dots, from_zero, plot
 from runner.report.grid import Grid, said
+from runner.report.lines import lines_table
 from runner.report.markup import Node, page, tag
 from runner.report.tables import (
     Cell,
@@ -127,7 +129,7 @@ def _peak(record: Record) -> Iterator[Node]:
         why = record.unavailable.get("tensor_peak_bytes", "its allocations were not recorded")
         yield _section("What the peak is made of", tag("p", f"Unknown: {why}"))
         return
-    yield _section("What the peak is made of", *peak.made_of(allocations))
+    yield _section("What the peak is made of", *peak.made_of(allocations), *_tables(allocations))
     if beside := peak.uncounted(allocations):
         yield tag("p", f"Of this peak: {beside}.", class_="note")
     if told := picture.Told.of("this run", allocations):
@@ -141,6 +143,14 @@ def _peak(record: Record) -> Iterator[Node]:
         yield _section("What leaks", *leaks)
     if trust := peak.trust(allocations):
         yield tag("p", trust, class_="note")
+
+
+def _tables(allocations: Allocations) -> Iterator[Node]:
+    if allocations.lines:
+        yield tag("h3", "By line of code")
+        yield lines_table(allocations)
+        yield tag("h3", "By op, shape and dtype")
+    yield peak.groups_table(allocations)
 
 
 # Time, and step by step.

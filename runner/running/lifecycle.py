@@ -122,7 +122,8 @@ def _plan_another(run: Run) -> None:
     """One more memory trial where all planned ones are done and don't tell the peak yet. It comes
     next, before time is spent; a run that is opened again decides the same from the same trials."""
     done = len(run.memory_trials)
-    if any(each.kind == "memory" for each in run.assignments[run.done :]):
+    planned = any(each.kind == "memory" for each in run.assignments[run.done :])
+    if planned or not run.planned.seeks_peak:
         return
     if repeats.needs_more(run.memory_trials, run.experiment.execution):
         run.assignments.insert(run.done, Assignment(run.experiment, "memory", done))

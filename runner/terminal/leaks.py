@@ -46,7 +46,7 @@ def _holders(leak: Leak) -> Iterator[str]:
     yield ""
     yield "  a step       kind        times   where"
     for each in leak.holders[:_MOST_HOLDERS]:
-        times = "" if each.count_per_step is None else f"{each.count_per_step:.3g}"
+        times = _times(each.count_per_step)
         yield f"  {_amount(each.bytes_per_step):<12} {each.kind:<11} {times:<7} {_where(each)}"
         yield from (f"{'':35}{line}" for line in _more(each))
     if len(leak.holders) > _MOST_HOLDERS:
@@ -60,6 +60,12 @@ def _holders(leak: Leak) -> Iterator[str]:
             f"{_amount(measured)} a step: {_amount(abs(left))}{share} "
             f"{'is not explained' if left >= 0 else 'more was taken than has become resident'}"
         )
+
+
+def _times(count: float | None) -> str:
+    if count is None:
+        return ""
+    return f"{count:,.0f}" if count >= 100 else f"{count:.3g}"
 
 
 def _where(holder: Holder) -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from runner.allocations import GRADIENT, Allocations, Frame, Group, Leak, Line, Part
+from runner.allocations import GRADIENT, Allocations, Frame, Group, Leak
 from runner.metrics import readable_bytes
+from runner.report.lines import place, tensors
 from runner.report.peak import moment, percent, shape, split_words, together, uncounted, where
 
 By = Literal["line", "layer", "op"]
 
 MOST_CODE = 72
-MOST_TENSORS = 3
 MOST_LAYERS = 8
 MOST_LEAKS = 8
 
@@ -58,32 +58,6 @@ def _by_line(allocations: Allocations, most: int) -> list[str]:
     for row, detail in zip(_aligned(rows, range(3)), details, strict=True):
         text += [row, f"{indent}{detail}"] if detail else [row]
     return text
-
-
-def place(line: Line) -> str:
-    """`train.py:12`; of a library's line, that no line of the user's led there."""
-    if line.file is None:
-        return "no line"
-    library = " (library; no line of yours)" if line.is_library else ""
-    return f"{line.file}:{line.line}{library}"
-
-
-def tensors(line: Line, most: int = MOST_TENSORS) -> str:
-    """`14 Mul 512 x 256 float32, 2 MatMul 3 x 3 float32 (gradient) and 4 more kinds`."""
-    counts: dict[str, list[int]] = {}
-    for part in line.parts:
-        found = counts.setdefault(_kind(part), [0, 0])
-        found[0] += part.count
-        found[1] += part.bytes
-    named = sorted(counts, key=lambda name: -counts[name][1])
-    more = len(named) - most
-    shown = ", ".join(f"{counts[name][0]:,} {name}" for name in named[:most])
-    return f"{shown} and {more} more kinds" if more > 0 else shown
-
-
-def _kind(part: Part) -> str:
-    shaped = "" if part.shape is None else f" {shape(part.shape)} {part.dtype}"
-    return f"{part.op}{shaped}{' (gradient)' if part.is_gradient else ''}"
 
 
 class _Layer(NamedTuple):

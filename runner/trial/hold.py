@@ -2,7 +2,7 @@
 
 First some steps under a tracer of every allocation (`survivors`), which says how much stays, of
 what kind and from which line; then some more without it, between two looks at Python's objects
-(`holders`), which say what holds it. Neither is timed.
+(`holders`), which say what holds it, and two at the buffers of data pipelines. Neither is timed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from runner.records import Phase
 from runner.scenario import Step
 from runner.trial.measure.holders import Holders
 from runner.trial.measure.phases import Meter
+from runner.trial.measure.pipelines import Pipelines
 from runner.trial.measure.survivors import Survivors
 
 WARMUP_STEPS = 3
@@ -32,8 +33,8 @@ def go_through(
     survivors: Survivors,
     settle: Callable[[], None],
     clock: Callable[[], float] = time.monotonic,
-) -> tuple[int, dict[str, Any]]:
-    """The trial's phases; how many steps were traced, and what was found to hold things."""
+) -> dict[str, Any]:
+    """The trial's phases; what was found, as the record keeps it."""
 
     def spans(phase: Phase, number: int, function: Callable[[], Any]) -> Any:
         meter.begin(phase, number)
@@ -59,7 +60,10 @@ def go_through(
         number += 1
         traced += 1
     survivors.stop()
+    survived = survivors.read()
 
+    pipelines = Pipelines()
+    pipelines.look()
     holders = Holders()
     holders.begin()
     more, started = 0, clock()
@@ -68,13 +72,20 @@ def go_through(
         number += 1
         more += 1
     found = holders.end(more, step)
+    pipelines.look()
 
     meter.begin(Phase.RELEASE, 0)
     del step, build
     gc.collect()
     settle()
     meter.end(Phase.RELEASE, 0)
-    return traced, {**found, "traced_seconds_per_step": seconds / traced}
+    return {
+        "steps": traced,
+        "traced_seconds_per_step": seconds / traced,
+        "survivors": survived,
+        "pipelines": pipelines.to_json(),
+        **found,
+    }
 
 
 def _once(step: Step) -> None:

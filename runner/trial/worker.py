@@ -75,7 +75,7 @@ class _Announcing:
         self._phase: Phase | None = None
 
     def begin(self, phase: Phase, step: int) -> None:
-        if phase is not self._phase:
+        if phase not in (self._phase, Phase.COLLECTION):  # a moment between two, for nobody outside
             self._phase = phase
             _say(self._pipe, phase=phase.value)
         if phase is Phase.STEPS:
@@ -208,7 +208,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner.trial import devices
     from runner.trial.execution import Execution
-    from runner.trial.measure import between
+    from runner.trial.measure import between, compiling
     from runner.trial.measure.between import Books
     from runner.trial.measure.meters import HostMemory, TimingMeter
 
@@ -232,6 +232,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
             facts["child_processes"] = max(children, facts.get("child_processes", 0))
 
     meter = TimingMeter(HostMemory(), limits.most_steps)
+    compiling.leave_out(meter.pause, meter.resume)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
@@ -324,13 +325,12 @@ def _hold(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     remedy = between.remedy(experiment.measure.between_steps)
-    traced, found = hold.go_through(
+    held = hold.go_through(
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),
         _Announcing(_Silent(), pipe, lambda _: remedy()),
         survivors,
         placed.settle,
     )
-    held = {"steps": traced, "survivors": survivors.read(), **found}
     return {"facts": {**facts, "held": held, "unavailable": {}}}
 
 

@@ -37,7 +37,8 @@ that need one are shown as what to write. Several cells are answered one after t
               each with its cell
 --no-remedies measures and explains, and tries nothing
 
-Verdicts: grows, flat, fills (rises and stops), unclear. A traced step may take ten times as long.
+Verdicts: grows, flat, fills (rises and stops), unclear; of a sweep's cell whose scenario, execution
+and device don't go together, unsupported. A traced step may take ten times as long.
 The records are in outputs/leaks/DATE/TIME/: 0 the run itself, then one for each remedy.
 
 Exit codes: 0 every cell has its answer, 1 one has not, 2 bad input, 130 interrupted."""

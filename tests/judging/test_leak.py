@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from runner.judging.leak import goes_on, judge
 from runner.leak import remedies
-from runner.records import COMPLETED, Record, Trial
+from runner.records import COMPLETED, Outcome, Record, Status, Trial
 from tests import factories
 
 STEPS = 40
@@ -166,3 +167,71 @@ def test_what_rises_while_it_is_traced_and_not_while_it_is_timed_fills() -> None
     leak = judge(found)
     assert leak.verdict == "fills"
     assert leak.sentence.startswith("rises and stops: ")
+
+
+def test_what_was_taken_out_of_memory_that_was_free_already_is_a_row_below_nothing() -> None:
+    found = record(place(), host_growth=900)
+    found.trials[0].facts["malloc"] = books_with(free_slope=-95)
+    leak = judge(found)
+    assert [(each.kind, each.bytes_per_step) for each in leak.holders] == [
+        ("native", 1000),
+        ("malloc", -95),
+    ]
+    assert leak.explained_bytes_per_step == 905
+    assert leak.verdict == "grows"
+
+
+def books_with(*, free_slope: int) -> dict[str, Any]:
+    steps = list(range(0, 200, 10))
+    free = [10_000_000 + free_slope * step for step in steps]
+    return {"steps": steps, "in_use_bytes": [1_000_000] * len(steps), "free_bytes": free}
+
+
+def test_a_cell_that_cannot_be_run_says_so_and_nothing_is_tried() -> None:
+    outcome = Outcome(Status.UNSUPPORTED, None, "it has no 'eager' execution")
+    leak = judge(replace(record(), outcome=outcome))
+    assert (leak.verdict, leak.sentence) == (
+        "unsupported",
+        "unsupported: it has no 'eager' execution",
+    )
+    assert not leak.was_measured
+
+
+class TestBuffersOfPipelines:
+    def pipeline(self, stage: str, elements: list[int], **more: Any) -> dict[str, Any]:
+        return {
+            "stage": stage,
+            "elements": elements,
+            "bytes": [10_000 * count for count in elements],
+            "buffer": None,
+            "chosen_by_autotune": False,
+            **more,
+        }
+
+    def test_are_elements_times_bytes(self) -> None:
+        held = [self.pipeline("shuffle", [20, 19]), self.pipeline("prefetch", [18, 19], buffer=20)]
+        leak = judge(record(place(bytes_=FLAT), host_growth=0, pipelines=held))
+        assert leak.notes == (
+            "tf.data holds shuffle, 19 elements of 10.0 kB; "
+            "prefetch, 19 elements of 10.0 kB, 20 at most",
+        )
+
+    def test_say_what_autotune_chose(self) -> None:
+        held = [self.pipeline("prefetch", [1, 2], buffer=2, chosen_by_autotune=True)]
+        leak = judge(record(place(bytes_=FLAT), host_growth=0, pipelines=held))
+        assert leak.notes == ("tf.data holds prefetch, 2 elements of 10.0 kB, AUTOTUNE chose 2",)
+
+    def test_that_are_full_are_told_from_those_that_go_on_filling(self) -> None:
+        held = [self.pipeline("memory cache", [40, 90])]
+        leak = judge(record(place(bytes_=FLAT), host_growth=0, pipelines=held))
+        assert leak.notes[0].endswith("90 elements of 10.0 kB, and rises")
+
+    def test_name_what_rose_and_stopped(self) -> None:
+        filling = [min(each * 50, 500_000.0) for each in RISING]
+        held = [self.pipeline("memory cache", [50, 50])]
+        leak = judge(record(place("tensor", filling), host_growth=0, pipelines=held))
+        assert leak.sentence == (
+            "rises and stops: a buffer that fills (memory cache, 50 elements of 10.0 kB, "
+            "at service.py:22)"
+        )
+        assert not list(remedies.in_code(leak))

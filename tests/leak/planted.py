@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -202,3 +202,22 @@ LEAKS = {
     "closure_in_thread": "python",
 }
 NO_LEAKS = ("warms_up", "bounded_cache", "shuffle_fills", "fragments", "collected_late")
+
+
+def all_leaks() -> Callable[[], None]:
+    """One step with every leak."""
+    return _together(LEAKS)
+
+
+def no_leaks() -> Callable[[], None]:
+    return _together(NO_LEAKS)
+
+
+def _together(names: Iterable[str]) -> Callable[[], None]:
+    steps = [globals()[name]() for name in names]
+
+    def step() -> None:
+        for each in steps:
+            each()
+
+    return step

@@ -197,8 +197,9 @@ def _multiplied(
 def _functions(objects: list[Any]) -> list[Any]:
     import tensorflow as tf
 
-    kind = tf.types.experimental.PolymorphicFunction
-    return [each for each in objects if isinstance(each, kind)]
+    functions = tf.types.experimental.PolymorphicFunction
+    kinds = {each for each in set(map(type, objects)) if issubclass(each, functions)}
+    return [each for each in objects if type(each) in kinds]
 
 
 def _traced(function: Any) -> int:

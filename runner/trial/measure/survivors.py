@@ -3,7 +3,8 @@
 memray writes down all allocations and frees with both stacks. Between two steps Python's garbage is
 collected and a mark is set: a moment's pause, in which memray takes one of its snapshots, so that
 what is live at every mark can be told, by the place that took it. What lives is counted as malloc
-and Python count it, with the header and the rounding of a block: so much the process grows.
+and Python count it, with the header and the rounding of a block, and of what was mapped the pages
+that were written to (XLA maps more for its code than it fills): so much the process grows.
 
 A traced step may take ten times as long, and the trace itself takes memory: a host trial is never
 timed, and its resident memory is not read.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import gc
 import linecache
 import os
+import resource
 import tempfile
 import time
 from bisect import bisect_right
@@ -67,6 +69,7 @@ class Survivors:
         """The places whose live bytes differ between the first mark and the last, as the record
         keeps them: each with what was live at every mark, above the first."""
         held: dict[Place, _Series] = defaultdict(lambda: _Series(len(self._marks)))
+        mapped: dict[Place, _Series] = defaultdict(lambda: _Series(len(self._marks)))
         with self._memray.FileReader(self._file) as reader:
             times = [each.time for each in reader.get_memory_snapshots()]
             marks = [min(bisect_right(times, mark), len(times)) for mark in self._marks]
@@ -74,18 +77,47 @@ class Survivors:
                 series = _live(record, marks)
                 if series is None:
                     continue
-                native = [name for name, _, _ in record.native_stack_trace(None)]
-                of_python = record.allocator in _PYTHONS
-                found = place(record.stack_trace(None), native, of_python, owner)
-                if found is not None:
-                    held[found].add(series)
+                if (found := _place(record)) is not None:
+                    (mapped if record.allocator == _MAP else held)[found].add(series)
+            written = _written_shares(reader.get_allocation_records()) if mapped else {}
+        for where, series in mapped.items():
+            held[where].add(series.times(written.get(where, 0.0)))
         self._file.unlink()
         return list(_to_json(held))
 
 
+def _place(record: Any) -> Place | None:
+    native = [name for name, _, _ in record.native_stack_trace(None)]
+    return place(record.stack_trace(None), native, record.allocator in _PYTHONS, owner)
+
+
+def _written_shares(records: Any) -> dict[Place, float]:
+    """Of what each place has mapped and not unmapped, how much is resident now."""
+    still: dict[int, Any] = {}
+    for record in records:
+        if record.allocator == _MAP:
+            still[record.address] = record
+        elif record.allocator == _UNMAP:
+            still.pop(record.address, None)
+    pages: dict[Place, list[bool]] = defaultdict(list)
+    with open("/proc/self/pagemap", "rb") as pagemap:  # noqa: PTH123
+        for address, record in still.items():
+            if (found := _place(record)) is not None:
+                pages[found] += _present(pagemap, address, record.size)
+    return {found: sum(present) / len(present) for found, present in pages.items() if present}
+
+
+def _present(pagemap: Any, address: int, size: int) -> list[bool]:
+    """Of each page whether it is resident: the highest bit of its eight bytes."""
+    first, last = address // _PAGE, -(-(address + size) // _PAGE)
+    pagemap.seek(8 * first)
+    return [bool(byte & 0x80) for byte in pagemap.read(8 * (last - first))[7::8]]
+
+
+_PAGE = resource.getpagesize()
 _PYTHONS = (2, 3, 4)
 """memray's numbers for malloc, calloc and realloc of Python's own allocator."""
-_MAPPED = (14,)
+_MAP, _UNMAP = 14, 15
 _SMALL = 512
 """Bytes up to which Python's allocator serves a request from its own arenas."""
 
@@ -100,6 +132,11 @@ class _Series:
     def add(self, other: _Series) -> None:
         self.bytes = [one + more for one, more in zip(self.bytes, other.bytes, strict=True)]
         self.count = [one + more for one, more in zip(self.count, other.count, strict=True)]
+
+    def times(self, share: float) -> _Series:
+        scaled = _Series(len(self.bytes))
+        scaled.bytes, scaled.count = [share * value for value in self.bytes], self.count
+        return scaled
 
     @property
     def grown(self) -> float:
@@ -146,7 +183,7 @@ def _first(marks: list[int], snapshot: int) -> int:
 
 def _taken(total: int, count: int, allocator: int) -> float:
     """What `count` blocks of `total` bytes take of the process, headers and rounding included."""
-    if not count or allocator in _MAPPED:
+    if not count or allocator == _MAP:
         return float(total)
     size = -(-total // count)
     if allocator in _PYTHONS and size <= _SMALL:
