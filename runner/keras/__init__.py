@@ -23,7 +23,7 @@ from runner.judging import growth
 from runner.judging.growth import Growth
 from runner.metrics import readable_bytes
 from runner.records import COMPLETED, Trial
-from runner.tracking import active
+from runner.tracking import epochs
 from runner.trial.measure.between import Books
 from runner.trial.measure.meters import HostMemory
 from runner.trial.reading import Allocator
@@ -95,7 +95,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         self._epochs += 1
         if logs is not None:
             logs.update(figures)
-        active.log_epoch(figures, epoch)
+        epochs.log(figures, epoch)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         before = self._host.anonymous()
@@ -105,7 +105,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         self._found = self._judged(collected)
         self.growth = {name: one.bytes_per_step for name, one in self._found.items()}
         self.verdict = _verdict(self.growth)
-        active.log_end({name: value for name, value in self.growth.items() if value is not None})
+        epochs.log_end({name: value for name, value in self.growth.items() if value is not None})
         if self._verbose:
             self._say(self.summary())
 

@@ -1,6 +1,6 @@
-"""Figures of a process that is not ours, for the MLflow run that it has open itself.
+"""The epochs of a training in the user's own program, for the MLflow run that is active there.
 
-MLflow is looked at only where the user's own code has imported it.
+MLflow is not imported for it: where it is not loaded, no run can be active.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 
 
-def log_epoch(figures: Mapping[str, float], epoch: int) -> None:
+def log(figures: Mapping[str, float], epoch: int) -> None:
     """As metrics at this step; not where autolog does it, which reads them from Keras' logs."""
     if _is_active() and not _is_logged_by_itself():
         import mlflow
