@@ -100,7 +100,10 @@ class Server:
         limit_mb = assignment.host_limit_mb
         if limit_mb is None or trial.outcome.reason not in [_ended_by(each) for each in _CRASHES]:
             return trial
-        if words := _NO_ROOM.search(log.read_bytes()[said:]):
+        with log.open("rb") as file:
+            file.seek(said)
+            words = _NO_ROOM.search(file.read())
+        if words:
             why = f"it said {words[0].decode()}"
         elif not assignment.more_host_mb:
             roomier = replace(assignment, more_host_mb=TRACER_MB)
@@ -133,6 +136,7 @@ class Server:
             except ServerError:
                 if last:
                     raise
+                _kill(_server_pid())  # one that is only dying would be taken for alive
                 continue
             if trial.outcome.reason != _SERVER_LOST:
                 break
@@ -198,23 +202,27 @@ def _follow(
 ) -> tuple[str | None, dict[str, Any] | _DeadlinePassed | None]:
     """Sleep until the child says something or ends; the last phase it named, and its result."""
     deadline = time.monotonic() + timeout_seconds
-    phase = None
+    phase, said = None, bytearray()
     while True:
         ready = connection.wait([pipe, process.sentinel], max(0.0, deadline - time.monotonic()))
         if not ready:
             return phase, _DeadlinePassed()
         if pipe not in ready:
             return phase, None
-        try:
-            message = json.loads(pipe.recv_bytes())
-        except (EOFError, OSError):
+        data = os.read(pipe.fileno(), 1 << 20)  # what is there: a child may stop in mid-sentence
+        if not data:
             left = max(0.0, deadline - time.monotonic())
             ended = connection.wait([process.sentinel], left)
             return phase, None if ended else _DeadlinePassed()
-        if "result" in message:
-            return phase, message["result"]
-        phase = message["phase"]
-        on_phase(phase)
+        said += data
+        if b"\n" not in data:
+            continue
+        *messages, said = said.split(b"\n")
+        for message in map(json.loads, messages):
+            if "result" in message:
+                return phase, message["result"]
+            phase = message["phase"]
+            on_phase(phase)
 
 
 _START_SECONDS = 300.0
@@ -335,7 +343,7 @@ def _keep_output(output: connection.Connection, log: Path) -> None:
             file.write(f"\n[{dropped:,} more bytes of output were not kept]\n".encode())
 
 
-def _ends(pid: int | None) -> bool:
+def _ends(pid: int | None, seconds: float = 0.5) -> bool:
     """Whether that child of ours has ended or does so at once: its pipes close a moment before."""
     if pid is None:
         return True
@@ -344,7 +352,7 @@ def _ends(pid: int | None) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([process], [], [], 0.5)[0])
+        return bool(select.select([process], [], [], seconds)[0])
     finally:
         os.close(process)
 
@@ -353,7 +361,7 @@ def _kill(pid: int | None) -> None:
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        _ends(pid)
+        _ends(pid, _TELLS_SECONDS)
 
 
 _Variables = frozenset[tuple[str, str]]

@@ -5,7 +5,7 @@ Core: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from runner.judging.leak import Holder, Leak, Remedy
 from runner.records import Record
@@ -87,9 +87,3 @@ def _of_graphs(holder: Holder) -> str:
     if any("model" in each.lower() for each in (*holder.chain, holder.what, holder.code or "")):
         return "build the model once and load new weights into it: `model.set_weights(weights)`"
     return "build the graph once, outside of the step"
-
-
-def described(remedies: Mapping[str, Remedy]) -> str:
-    """The one sentence on what works."""
-    works = [name for name, each in remedies.items() if each.verdict == "stops it"]
-    return f"{' or '.join(works)} stops it" if works else "nothing that was tried stops it"

@@ -140,8 +140,7 @@ def _remember(plan: Plan, folder: Path) -> None:
             )
         return
     words = [list(planned.overrides) for planned in plan.cells]
-    with places.whole(path) as scratch:
-        scratch.write_text(json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
+    places.write(path, json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
 
 
 def run_all(

@@ -134,7 +134,9 @@ def _let_go_of_the_parent() -> None:
 
 
 def _say(pipe: Connection, **message: Any) -> None:
-    pipe.send_bytes(json.dumps(message, allow_nan=False).encode())
+    """A line of JSON: the parent takes what is there, and never waits for the rest of a line."""
+    with open(pipe.fileno(), "wb", closefd=False) as stream:
+        stream.write(json.dumps(message, allow_nan=False).encode() + b"\n")
 
 
 def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:

@@ -20,10 +20,11 @@ FIGURES = ["allocator_peak_bytes", "allocator_live_bytes", "host_peak_bytes", "h
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("fit")
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": os.getcwd()}  # noqa: PTH109
     environment.pop("TF_CPU_ALLOCATOR_USE_BFC", None)
     subprocess.run(
         [sys.executable, "-m", "tests.keras.fitting", str(folder)],
+        cwd=folder,  # where MLflow puts what it is not told where to put
         check=True,
         timeout=500,
         env=environment,
