@@ -85,7 +85,7 @@ def _row(name: str, right: int, seen: list[Seen]) -> None:
 
 
 def _is_not_accused(name: str, leak: Leak) -> bool:
-    """Nothing is said to grow, and nobody to hold it: `unclear` accuses nobody, but is no answer."""
+    """`unclear` accuses nobody, but isn't an answer."""
     right = leak.verdict in ("flat", "fills")
     if not right:
         print(f"  {name}: {leak.sentence}", file=sys.stderr)
@@ -116,7 +116,3 @@ def _sought(server: Server, machine: dict[str, object], name: str, folder: Path)
     timed = record.metrics.get("step_seconds")
     cost = held["traced_seconds_per_step"] / timed if timed else math.nan
     return Seen(judge(record), cost, took["host"] / took["timing"])
-
-
-if __name__ == "__main__":
-    main()
