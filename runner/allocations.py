@@ -132,6 +132,9 @@ class Kind:
     dtype: str
     scope: str
     stack: tuple[int, ...]
+    block_bytes: int = 0
+    """Of a buffer in a block that XLA allocates whole: the block's size. The buffer is in it when
+    the block is at its fullest; the band shows the life of the block."""
 
 
 class Band(typing.NamedTuple):
@@ -222,6 +225,8 @@ class Allocations:
     frames: tuple[Frame, ...] = ()
     lives: Lives | None = None
     split: Split | None = None
+    gradient_why: str | None = None
+    """Where the split's `gradient_bytes` is null, why."""
     leaks: tuple[Leak, ...] | None = None
     leak_steps: int = 0
     marks: tuple[Span, ...] = ()

@@ -96,6 +96,12 @@ def whole(path: Path) -> Iterator[Path]:
     scratch.replace(path)
 
 
+def write(path: Path, text: str) -> Path:
+    with whole(path) as scratch:
+        scratch.write_text(text, encoding="utf-8", errors="replace")
+    return path
+
+
 class _Scenarios(MetaPathFinder):
     """Finds the package `scenarios` and nothing else."""
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from runner.composing import composition
@@ -22,6 +23,10 @@ from runner.scenario import Scenario
 
 if TYPE_CHECKING:
     from selenium import webdriver
+
+# The same examples every time, and none too slow for a busy machine.
+hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("steady")
 
 MeasureWords = Callable[..., Record]
 RunScenario = Callable[..., Trial]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import records
-from runner.allocations import Allocations
+from runner.allocations import Allocations, Frame, Group, Leak, Line, Part, Scope, Split
 from runner.judging import estimate
 from runner.records import COMPLETED, Outcome, Record, Status, Trial
 
@@ -36,6 +36,41 @@ DEVICE = {
     "malloc": "default",
     "malloc_arenas": None,
 }
+
+_PASSING = Split(0, 0, 0, 600)
+_FOR_GRADIENT = Split(0, 0, 300, 0)
+_FRAMES = (
+    Frame("train.py", 3, "step", "loss = model(x)"),
+    Frame("model.py", 7, "Model.call", "return tf.matmul(x, self.weight)"),
+)
+ALLOCATIONS = Allocations(
+    total_bytes=900,
+    phase="steps",
+    step=2,
+    split=Split(0, 0, 300, 600),
+    groups=(
+        Group("MatMul", (3, 50), "float32", 1, 600, 2 / 3, _PASSING,
+              (Scope("model/dense", 1, 600),)),
+        Group("Mul", (75,), "float32", 1, 300, 1 / 3, _FOR_GRADIENT,
+              (Scope("model/dense/(gradient)", 1, 300),)),
+    ),
+    lines=(
+        Line("model.py", 7, "return tf.matmul(x, self.weight)", 2, 870, 870 / 900,
+             Split(0, 0, 270, 600),
+             (
+                 Part("MatMul", (3, 50), "float32", "model/dense", (0, 1), 1, 600, _PASSING),
+                 Part("Mul", (75,), "float32", "model/dense/(gradient)", (0, 1), 1, 270,
+                      Split(0, 0, 270, 0)),
+             )),
+        Line(None, None, None, 1, 30, 30 / 900, Split(0, 0, 30, 0),
+             (Part("Mul", (75,), "float32", "", (), 1, 30, Split(0, 0, 30, 0)),),
+             why="no call into TensorFlow was under way"),
+    ),
+    frames=_FRAMES,
+    leaks=(Leak("Square", "", (7,), "float32", 4, 112, 1.0, 28.0, (0,)),),
+    leak_steps=4,
+)  # fmt: skip
+"""A peak of which every line's bytes are known."""
 
 
 def completed(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from runner.allocations import Allocations, Group, Part
+from runner.allocations import GRADIENT, Allocations, Group, Part
 
 Leaf = tuple[tuple[str, ...], int, int]
 """A path of scopes with an op at its end, a count and bytes."""
@@ -46,9 +46,9 @@ def _branch(name: str, leaves: list[Leaf]) -> Branch:
 
 
 def folded(allocations: Allocations) -> str:
-    """The same as folded stacks, for flame graphs: the user's stack, outermost first, and at its
-    end the tensors, `step train.py:3;layer model.py:7;MatMul float32[2,3] BYTES`; of a record
-    without lines the scopes in the stack's place."""
+    """The same as folded stacks, for flame graphs: the user's stack, outermost first, the layers
+    and scopes where they are known, and at the end the tensors,
+    `step train.py:3;call model.py:7;block_0;dense;MatMul float32[2,3] BYTES`."""
     lines = (
         f"{';'.join(name.replace(';', ',') for name in path)} {size}"
         for path, size in _stacks(allocations)
@@ -99,8 +99,9 @@ def _stacks(allocations: Allocations) -> Iterator[tuple[tuple[str, ...], int]]:
         for part in line.parts:
             stack = (allocations.frames[number] for number in part.stack)
             places = [f"{frame.function} {frame.file}:{frame.line}" for frame in stack]
-            gradient = " (gradient)" if part.is_gradient else ""
-            yield (*(places or ["no line"]), f"{label(part)}{gradient}"), part.bytes
+            layers = [each for each in part.scope.split("/") if each not in ("", GRADIENT)]
+            gradient = f" {GRADIENT}" if part.is_gradient else ""
+            yield (*(places or ["no line"]), *layers, f"{label(part)}{gradient}"), part.bytes
 
 
 def label(group: Group | Part) -> str:

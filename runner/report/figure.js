@@ -106,6 +106,10 @@ class Figure extends Drawing {
     const born = lives.times[lives.born[band]];
     fact("born", lives.born[band] ? `at ${readableTime(born)}` : "before the step");
     fact("freed", this.freed(band));
+    if (kind.block) {
+      fact("in", `one block of XLA's (${exactly(kind.block)}), which has this in it when it is at `
+        + "its fullest; born and freed are the block's");
+    }
     const [part, meaning] = lives.parts[lives.part[band]];
     fact("kind", `${part}: ${meaning}${kind.gradient ? "; made by the backward pass" : ""}`);
     const scope = kind.scope.filter(Boolean).join("/");
@@ -117,19 +121,25 @@ class Figure extends Drawing {
     card.replaceChildren(element("h4", "", `${lives.tensor(band)} ${kind.dtype}`), facts);
   }
 
-  // When, and after the making of what.
+  // When, and between the making of what: of a free TensorFlow tells the time, and no line.
   freed(band) {
     const { lives } = this, event = lives.died[band];
     if (event >= lives.times.length) return "not in this step";
     const lived = readableTime(lives.times[event] - lives.times[lives.born[band]]);
     const when = `at ${readableTime(lives.times[event])}`
       + (lives.born[band] ? `, ${lived} later` : "");
-    const latest = lives.latest[event];
-    if (latest < 0) return when;
-    const kind = lives.kinds[lives.kind[latest]];
-    const place = kind.stack.length ? ` at ${lives.shortPlace(kind)}` : "";
-    return latest === band ? `${when}: nothing was made in between`
-      : `${when}, once ${kind.tensor} was made${place}`;
+    const { latest } = lives, before = event ? latest[event - 1] : -1;
+    let later = event;
+    while (later < latest.length && latest[later] === before) later++;
+    const made = (each) => {
+      const kind = lives.kinds[lives.kind[each]];
+      return `${kind.tensor}${kind.stack.length ? ` at ${lives.shortPlace(kind)}` : ""}`;
+    };
+    const known = [];
+    if (before >= 0) known.push(`after ${before === band ? "its own birth" : made(before)}`);
+    if (later < latest.length) known.push(`before ${made(latest[later])}`);
+    return known.length ? `${when}: ${known.join(" and ")} (the births around it; a free has no `
+      + "line of its own)" : when;
   }
 
   // The table: what is live at the moment, largest first.

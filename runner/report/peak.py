@@ -95,13 +95,10 @@ def made_of(allocations: Allocations) -> Iterator[Node]:
         yield kinds_legend([split])
         yield bars([Bar("peak", parts(split, total), readable_bytes(total), split_words(split))])
         if split.gradient_bytes is None:
+            why = allocations.gradient_why or "an older version recorded this"
             yield tag(
-                "p",
-                "What is kept for the gradient counts among the rest: "
-                "TensorFlow names the ops of a backward pass only in a graph.",
-                class_="note",
+                "p", f"What is kept for the gradient counts among the rest: {why}.", class_="note"
             )
-    yield groups_table(allocations)
 
 
 def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:

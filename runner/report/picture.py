@@ -105,11 +105,21 @@ def _how(cells: Sequence[Told]) -> str:
         return (
             f"{words}{rest}: those that came and went together are one. The upper edge is the "
             "exact curve of live bytes; where the screen has less room than there are events, it "
-            "shows the highest."
+            f"shows the highest.{_blocks(cells)}"
         )
     return (
         "Bytes on one scale, each as wide as its own step; the smallest and shortest lives of a "
-        "cell are one band. The upper edge is the exact curve of live bytes."
+        f"cell are one band. The upper edge is the exact curve of live bytes.{_blocks(cells)}"
+    )
+
+
+def _blocks(cells: Sequence[Told]) -> str:
+    """Of what XLA allocates whole, what its bands show."""
+    if not any(kind.block_bytes for told in cells for kind in told.lives.kinds):
+        return ""
+    return (
+        " XLA takes one block for all that a compiled function needs and gives it back whole: "
+        "its bands are the buffers in it when it is at its fullest, each as long as the block."
     )
 
 
@@ -234,6 +244,7 @@ def packed(told: Told) -> str:
                 "scope": [printable(part) for part in kind.scope.split("/") if part != GRADIENT],
                 "gradient": kind.scope.endswith(GRADIENT),
                 "stack": [used[number] for number in kind.stack],
+                "block": kind.block_bytes,
             }
             for kind in kinds
         ],

@@ -8,13 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+from runner.allocations import Allocations
 from runner.export.command import reproduce
 from runner.judging import estimate, selection
+from runner.judging.selection import Grid
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Trial
 from runner.report import asked, peak, picture
 from runner.report.charts import Dot, Dots, Line, Linear, dots, from_zero, plot
-from runner.report.grid import Grid, said
+from runner.report.lines import lines_table
 from runner.report.markup import Node, page, tag
 from runner.report.tables import (
     Cell,
@@ -40,8 +42,7 @@ _MOST_POINTS = 400
 
 
 def run_page(record: Record, folder: Path) -> str:
-    spec = record.spec
-    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+    title = selection.title(record)
     return page(
         title,
         tag("header", tag("h1", title), _asked(record), *_outcome(record)),
@@ -63,7 +64,7 @@ def _section(title: str, *content: Node) -> Element:
 def _asked(record: Record) -> Element:
     spec = record.spec
     parameters = [
-        said(name, selection.word(value))
+        selection.said(name, selection.word(value))
         for name, value in selection.fields(spec).items()
         if name.startswith("scenario.")
     ]
@@ -91,9 +92,9 @@ def _outcome(record: Record) -> Iterator[Node]:
 def failure(record: Record) -> Iterator[Node]:
     """How it ended, and the reason as it was given."""
     outcome = record.outcome
-    where = f" in {outcome.phase}" if outcome.phase else ""
-    words = outcome.status.replace("_", " ").capitalize() + where
-    yield tag("p", tag("span", "✗ ", aria_hidden="true"), words, class_="sentence failed")
+    words = outcome.words
+    said = words[0].upper() + words[1:]
+    yield tag("p", tag("span", "✗ ", aria_hidden="true"), said, class_="sentence failed")
     if outcome.reason:
         yield asked.code(outcome.reason)
 
@@ -127,7 +128,7 @@ def _peak(record: Record) -> Iterator[Node]:
         why = record.unavailable.get("tensor_peak_bytes", "its allocations were not recorded")
         yield _section("What the peak is made of", tag("p", f"Unknown: {why}"))
         return
-    yield _section("What the peak is made of", *peak.made_of(allocations))
+    yield _section("What the peak is made of", *peak.made_of(allocations), *_tables(allocations))
     if beside := peak.uncounted(allocations):
         yield tag("p", f"Of this peak: {beside}.", class_="note")
     if told := picture.Told.of("this run", allocations):
@@ -141,6 +142,14 @@ def _peak(record: Record) -> Iterator[Node]:
         yield _section("What leaks", *leaks)
     if trust := peak.trust(allocations):
         yield tag("p", trust, class_="note")
+
+
+def _tables(allocations: Allocations) -> Iterator[Node]:
+    if allocations.lines:
+        yield tag("h3", "By line of code")
+        yield lines_table(allocations)
+        yield tag("h3", "By op, shape and dtype")
+    yield peak.groups_table(allocations)
 
 
 # Time, and step by step.
@@ -242,11 +251,9 @@ def _trial(trial: Trial) -> list[Cell]:
         ("host_peak_bytes", max(known, default=None)),
     ]
     steps = max((len(series) for series in trial.steps.values()), default=0)
-    status = trial.outcome.status.replace("_", " ")
-    where = f" in {trial.outcome.phase}" if trial.outcome.phase else ""
     return [
         Cell(f"{trial.kind} {trial.index}"),
-        Cell(status + where, remark=trial.outcome.reason or ""),
+        Cell(trial.outcome.words, remark=trial.outcome.reason or ""),
         Cell(f"{steps:,}", value=steps, figure=True),
         *(_value(name, value) for name, value in figures),
     ]

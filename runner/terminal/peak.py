@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from runner.allocations import GRADIENT, Allocations, Frame, Group, Leak, Line, Part
+from runner.allocations import GRADIENT, Allocations, Frame, Group, Leak
 from runner.metrics import readable_bytes
+from runner.report.lines import place, tensors
 from runner.report.peak import moment, percent, shape, split_words, together, uncounted, where
+from runner.terminal.tables import aligned, widths
 
 By = Literal["line", "layer", "op"]
 
 MOST_CODE = 72
-MOST_TENSORS = 3
 MOST_LAYERS = 8
 MOST_LEAKS = 8
 
@@ -53,37 +54,11 @@ def _by_line(allocations: Allocations, most: int) -> list[str]:
         details.append("")
     rows.append([*_sizes(total, total), "sum", ""])
     details.append("")
-    indent = " " * (sum(_widths(rows)[:3]) + 6)
+    indent = " " * (sum(widths(rows)[:3]) + 6)
     text = []
-    for row, detail in zip(_aligned(rows, range(3)), details, strict=True):
+    for row, detail in zip(aligned(rows, range(3)), details, strict=True):
         text += [row, f"{indent}{detail}"] if detail else [row]
     return text
-
-
-def place(line: Line) -> str:
-    """`train.py:12`; of a library's line, that no line of the user's led there."""
-    if line.file is None:
-        return "no line"
-    library = " (library; no line of yours)" if line.is_library else ""
-    return f"{line.file}:{line.line}{library}"
-
-
-def tensors(line: Line, most: int = MOST_TENSORS) -> str:
-    """`14 Mul 512 x 256 float32, 2 MatMul 3 x 3 float32 (gradient) and 4 more kinds`."""
-    counts: dict[str, list[int]] = {}
-    for part in line.parts:
-        found = counts.setdefault(_kind(part), [0, 0])
-        found[0] += part.count
-        found[1] += part.bytes
-    named = sorted(counts, key=lambda name: -counts[name][1])
-    more = len(named) - most
-    shown = ", ".join(f"{counts[name][0]:,} {name}" for name in named[:most])
-    return f"{shown} and {more} more kinds" if more > 0 else shown
-
-
-def _kind(part: Part) -> str:
-    shaped = "" if part.shape is None else f" {shape(part.shape)} {part.dtype}"
-    return f"{part.op}{shaped}{' (gradient)' if part.is_gradient else ''}"
 
 
 class _Layer(NamedTuple):
@@ -118,7 +93,7 @@ def _by_layer(allocations: Allocations, most: int) -> list[str]:
     if rest := layers[most:]:
         size, count = sum(one.bytes for one in rest), sum(one.tensors for one in rest)
         rows.append([*_sizes(size, total), f"{count:,}", f"{len(rest)} smaller ones"])
-    return _aligned(rows, range(4))
+    return aligned(rows, range(4))
 
 
 def _by_op(allocations: Allocations, most: int) -> list[str]:
@@ -132,7 +107,7 @@ def _by_op(allocations: Allocations, most: int) -> list[str]:
     if rest := groups[most:]:
         rows.append([f"{len(rest)} smaller groups", "", "", *_counted(rest, total), ""])
     rows.append(["sum", "", "", *_counted(groups, total), ""])
-    return _aligned(rows, range(3, 7))
+    return aligned(rows, range(3, 7))
 
 
 def _leaks(leaks: Sequence[Leak], frames: Sequence[Frame]) -> Iterator[str]:
@@ -150,7 +125,7 @@ def _leaks(leaks: Sequence[Leak], frames: Sequence[Frame]) -> Iterator[str]:
                 _cut(frame.code) if frame else "",
             ]
         )
-    yield from _aligned(rows, range(2))
+    yield from aligned(rows, range(2))
     if len(leaks) > MOST_LEAKS:
         yield f"and {len(leaks) - MOST_LEAKS} smaller ones"
 
@@ -166,18 +141,3 @@ def _sizes(size: int, total: int) -> list[str]:
 
 def _cut(code: str) -> str:
     return code if len(code) <= MOST_CODE else f"{code[: MOST_CODE - 1]}…"
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-
-def _aligned(rows: Sequence[Sequence[str]], figures: range) -> list[str]:
-    widths = _widths(rows)
-    return [
-        "  ".join(
-            text.rjust(width) if number in figures else text.ljust(width)
-            for number, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

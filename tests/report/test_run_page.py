@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from runner import report
-from runner.allocations import Allocations, Curve
+from runner.allocations import Allocations, Curve, Split
 from runner.metrics import METRICS
 from runner.records import Record
 from runner.report.run_page import thinned
 from runner.trial.measure.replay import simplify
-from tests.factories import completed, failed, kept
+from tests.factories import ALLOCATIONS, completed, failed, kept
 from tests.report.conftest import PEAK, PEAK_BYTES, known_run
 from tests.report.pages import Element, parsed
 
@@ -50,6 +50,42 @@ def test_the_peak_s_groups_are_listed_largest_first_and_their_sum_is_the_peak(
     assert total[:6] == ["sum", "", "", "102", "5.16 MB", "100 %"]
     exact = [span.text for span in section.all("span", class_="exact")]
     assert exact == ["5,120,000 bytes", "40,000 bytes", "4 bytes", f"{PEAK_BYTES:,} bytes"]
+
+
+def test_the_peak_s_lines_come_first_each_with_its_source_text_its_callers_and_its_split(
+    tmp_path: Path,
+) -> None:
+    record = dataclasses.replace(known_run(), allocations=ALLOCATIONS)
+    section = page_of(record, tmp_path / "run").section("What the peak is made of")
+    head, *rows, total = section.table()
+    assert [name.rstrip("↕ ") for name in head] == [
+        *("line", "bytes", "share", "of which", "count", "tensors, most bytes first"),
+    ]
+    assert rows == [
+        [
+            "model.py:7 return tf.matmul(x, self.weight) called at train.py:3",
+            *("870 B", "96.7 %", "gradient 270 B · passing 600 B", "2"),
+            "1 MatMul 3 x 50 float32, 1 Mul 75 float32 (gradient)",
+        ],
+        [
+            "no line no call into TensorFlow was under way",
+            *("30 B", "3.3 %", "gradient 30 B", "1", "1 Mul 75 float32"),
+        ],
+    ]
+    assert total == ["sum", "900 B", "100 %", "", "3", ""]
+    assert [each.text for each in section.all("h3")] == [
+        *("By line of code", "By op, shape and dtype"),
+    ]
+
+
+def test_where_what_is_kept_for_the_gradient_is_not_known_it_says_why(tmp_path: Path) -> None:
+    allocations = dataclasses.replace(
+        ALLOCATIONS, split=Split(0, 0, None, 900), gradient_why="XLA does not say"
+    )
+    record = dataclasses.replace(known_run(), allocations=allocations)
+    section = page_of(record, tmp_path / "run").section("What the peak is made of")
+    (note,) = section.all("p", class_="note")
+    assert note.text == "What is kept for the gradient counts among the rest: XLA does not say."
 
 
 def test_a_long_list_ends_in_one_row_for_the_rest_and_still_sums_to_the_peak(

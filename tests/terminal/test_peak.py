@@ -9,44 +9,10 @@ from pathlib import Path
 import pytest
 
 from runner import report
-from runner.allocations import Allocations, Frame, Group, Leak, Line, Part, Scope, Split
+from runner.allocations import Allocations, Group
 from runner.export.allocations import folded
 from runner.terminal import peak
-from tests.factories import completed, kept
-
-PASSING = Split(0, 0, 0, 600)
-FOR_GRADIENT = Split(0, 0, 300, 0)
-FRAMES = (
-    Frame("train.py", 3, "step", "loss = model(x)"),
-    Frame("model.py", 7, "Model.call", "return tf.matmul(x, self.weight)"),
-)
-ALLOCATIONS = Allocations(
-    total_bytes=900,
-    phase="steps",
-    step=2,
-    split=Split(0, 0, 300, 600),
-    groups=(
-        Group("MatMul", (3, 50), "float32", 1, 600, 2 / 3, PASSING,
-              (Scope("model/dense", 1, 600),)),
-        Group("Mul", (75,), "float32", 1, 300, 1 / 3, FOR_GRADIENT,
-              (Scope("model/dense/(gradient)", 1, 300),)),
-    ),
-    lines=(
-        Line("model.py", 7, "return tf.matmul(x, self.weight)", 2, 870, 870 / 900,
-             Split(0, 0, 270, 600),
-             (
-                 Part("MatMul", (3, 50), "float32", "model/dense", (0, 1), 1, 600, PASSING),
-                 Part("Mul", (75,), "float32", "model/dense/(gradient)", (0, 1), 1, 270,
-                      Split(0, 0, 270, 0)),
-             )),
-        Line(None, None, None, 1, 30, 30 / 900, Split(0, 0, 30, 0),
-             (Part("Mul", (75,), "float32", "", (), 1, 30, Split(0, 0, 30, 0)),),
-             why="no call into TensorFlow was under way"),
-    ),
-    frames=FRAMES,
-    leaks=(Leak("Square", "", (7,), "float32", 4, 112, 1.0, 28.0, (0,)),),
-    leak_steps=4,
-)  # fmt: skip
+from tests.factories import ALLOCATIONS, completed, kept
 
 
 def rows(text: str) -> list[str]:
@@ -87,11 +53,11 @@ def test_a_record_without_lines_is_told_by_op() -> None:
     assert rows(peak.of(record.allocations, most=3))[2].startswith("op shape dtype count")
 
 
-def test_folded_stacks_are_the_user_s_whole_stack_with_the_tensors_at_its_end() -> None:
+def test_folded_stacks_are_the_user_s_whole_stack_then_layers_and_at_its_end_the_tensors() -> None:
     assert folded(ALLOCATIONS) == (
         "no line;Mul float32[75] 30\n"
-        "step train.py:3;Model.call model.py:7;MatMul float32[3,50] 600\n"
-        "step train.py:3;Model.call model.py:7;Mul float32[75] (gradient) 270\n"
+        "step train.py:3;Model.call model.py:7;model;dense;MatMul float32[3,50] 600\n"
+        "step train.py:3;Model.call model.py:7;model;dense;Mul float32[75] (gradient) 270\n"
     )
 
 

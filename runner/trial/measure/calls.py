@@ -19,6 +19,7 @@ the folder of the scenario counts as the user's wherever it lies.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -34,6 +35,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import runner
+from runner.allocations import GRADIENT
+from runner.trial.measure.names import of_gradient, path
 from runner.trial.measure.origins import (
     BUILDING,
     SESSION,
@@ -63,6 +66,8 @@ class _Log:
         self.site = NONE
         self.backward: int | None = None
         """Within a backward pass: the stack that asked for it."""
+        self.passes: list[tuple[int, int]] = []
+        """Begin and end of each backward pass that ran eagerly."""
         self.forward: _Node | None = None
         """Within an op's gradient: the op, where its graph is known."""
         self.forward_scope = ""
@@ -127,6 +132,9 @@ class Calls:
         convert = constant_op.convert_to_eager_tensor
         constant_op.convert_to_eager_tensor = self._converting(convert)
         pywrap_tfe.TFE_Py_TapeGradient = self._backward_door(pywrap_tfe.TFE_Py_TapeGradient)
+        for name in ("jacobian", "batch_jacobian"):  # what they run, they trace or loop over first
+            own = getattr(backprop.GradientTape, name)
+            setattr(backprop.GradientTape, name, functools.wraps(own)(self._backward_door(own)))
         differentiate = self._noting_forward(backprop._gradient_function)
         pywrap_tfe.TFE_Py_RegisterGradientFunction(differentiate)
         run = pywrap_tf_session.TF_SessionRun_wrapper
@@ -183,13 +191,16 @@ class Calls:
         within = self._door(enter, "")
 
         def through(*args: Any, **kwargs: Any) -> Any:
-            log = self._log()
+            log, begin = self._log(), time_ns()
             before = log.backward
+            is_run = before is None and self._context.executing_eagerly()
             log.backward = self._stack(sys._getframe(1))
             try:
                 return within(*args, **kwargs)
             finally:
                 log.backward = before
+                if is_run:
+                    log.passes.append((begin, time_ns()))
 
         return through
 
@@ -348,9 +359,20 @@ class Calls:
             others[clash] = AMBIGUOUS
         return np.where(found == NONE, others, found)
 
+    def backward(self, begin_ns: int, end_ns: int) -> Ints:
+        """Those of all threads, in order; one within another is a part of that."""
+        found = [
+            (begin, end)
+            for log in list(self._logs)
+            for begin, end in list(log.passes)
+            if begin_ns <= begin < end_ns
+        ]
+        return np.array(sorted(found), np.int64).reshape(-1, 2)
+
     def forget(self, before_ns: int) -> None:
         """Drop what no later window asks for: all but where each thread is."""
         for log in list(self._logs):
+            del log.passes[: sum(end <= before_ns for _, end in log.passes)]
             keep = max(
                 int(np.searchsorted(np.array(log.times, np.int64), before_ns, "right")) - 1, 0
             )
@@ -377,7 +399,17 @@ class Calls:
 
     def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
         """What XLA put into a block; see `Blocks`."""
-        return self._blocks.opened(function, size) if self._blocks else ()
+        if self._blocks is None:
+            return ()
+        return self._blocks.opened(function, size, lambda node: self._path(node, function))
+
+    def _path(self, node: str, function: str) -> str:
+        """A node with its scopes, those of a gradient where it is one by who made it."""
+        found, named = self._of_node(node, function), path(node)
+        if found is None or not found.is_backward or GRADIENT in named.split("/"):
+            return named
+        scope, _, leaf = named.rpartition("/")
+        return f"{of_gradient(scope)}/{leaf}"
 
     def node(self, name: str, call: Origin) -> Origin:
         """Of a node of the function that was called, or else the call."""
@@ -387,10 +419,10 @@ class Calls:
     def _of_node(self, op: str, function: str) -> Origin | None:
         called = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", function)
         graph = called[1] if called else function
-        for name in spellings(op):
-            node = self._named(name, graph)
-            if node is not None and node.is_backward and node.is_known:
-                return self._lines(node.stack, "", is_backward=True)
+        spelled = (self._named(name, graph) for name in spellings(op))
+        own = next((node for node in spelled if node is not None), None)
+        if own is not None and own.is_backward and own.is_known:
+            return self._lines(own.stack, "", is_backward=True)
         for name, is_backward in original_names(op):
             node = self._named(name, graph)
             if node is not None:

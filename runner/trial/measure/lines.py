@@ -9,15 +9,16 @@ import itertools
 import linecache
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from runner.allocations import Band, Curve, Frame, Kind, Line, Lives, Part, Split
-from runner.trial.measure.names import name_and_scope
+from runner.trial.measure.names import name_and_scope, of_gradient
 from runner.trial.measure.origins import Frame as Place
 from runner.trial.measure.origins import Origin, Witness
+from runner.trial.measure.xla import Buffer
 from runner.trial.measure.xplane import NONE, Ints
 
 MOST_BANDS = 2_000
@@ -42,35 +43,73 @@ class Made:
     """Of a block that XLA allocated for many buffers: the size of each."""
 
 
-def opened(made: Sequence[Made], witness: Witness) -> list[Made]:
-    """The same, each block of XLA's as the buffers in it. All that is in a block comes and goes
-    with it."""
+@dataclass(frozen=True)
+class Piece:
+    """A buffer in a block of XLA's: what `_Kind` says of an allocation, and its share of the block.
+    It comes and goes with the block."""
+
+    op: str
+    scope: str
+    shape: tuple[int, ...] | None
+    dtype: str
+    origin: Origin
+    block_bytes: int
+    bytes: int
+    is_for_gradient: bool | None
+
+
+def pieces(kind: HasOrigin, witness: Witness) -> list[list[Piece]]:
+    """What the blocks of a kind hold, one after the other; nothing if it is not a block of XLA's,
+    or one whose plan could not be read."""
+    size, origin = kind.block_bytes, kind.origin
+    return [
+        [_piece(buffer, kind, witness) for buffer in held]
+        for held in (witness.opened(origin.called, size) if size else ())
+    ]
+
+
+def _piece(buffer: Buffer, kind: HasOrigin, witness: Witness) -> Piece:
+    origin, name, scope = kind.origin, buffer.op, kind.scope
+    if buffer.node:
+        origin = witness.node(buffer.node, kind.origin)
+        name, scope = name_and_scope(buffer.node, "", {buffer.node: buffer.op})
+        scope = of_gradient(scope) if origin.is_backward else scope
+    return Piece(
+        *(name, scope, buffer.shape, buffer.dtype, origin),
+        *(kind.block_bytes, buffer.bytes, buffer.is_for_gradient),
+    )
+
+
+def opened(made: Sequence[Made], witness: Witness, knows_gradient: bool) -> list[Made]:
+    """The same, each block of XLA's as the buffers in it; where it is not known what is kept for a
+    gradient, that is part of what passes."""
     found = []
     for each in made:
-        size = each.block_bytes
-        held = witness.opened(each.origin.called, size) if size else ()
-        split = each.split
+        if not knows_gradient:
+            each = replace(each, split=without_gradient(each.split))
+        held, split = pieces(each, witness), each.split
         sizes = (split.held_bytes, split.kept_bytes, split.gradient_bytes or 0, split.passing_bytes)
-        blocks = [part // size for part in sizes] if held else []
-        if not held or any(number % len(held) for number in blocks):
+        blocks = [part // each.block_bytes // len(held) for part in sizes] if held else []
+        if not held or sum(blocks) * len(held) != each.count:  # not one of each
             found.append(each)
             continue
-        for buffer in itertools.chain.from_iterable(held):
-            parts: list[int | None] = [number // len(held) * buffer.bytes for number in blocks]
-            if split.gradient_bytes is None:
-                parts[2] = None
-            origin, name, scope = each.origin, buffer.op, each.scope
-            if buffer.node:
-                origin = witness.node(buffer.node, each.origin)
-                name, scope = name_and_scope(buffer.node, "", {buffer.node: buffer.op})
+        for piece in itertools.chain.from_iterable(held):
+            of = [number * piece.bytes for number in blocks]
+            if piece.is_for_gradient and knows_gradient:
+                of[2:] = [of[2] + of[3], 0]
+            known = of[2] if knows_gradient else None
             found.append(
                 Made(
-                    *(name, scope, buffer.shape, buffer.dtype, origin),
-                    *(sum(blocks) // len(held), sum(blocks) // len(held) * buffer.bytes),
-                    Split(parts[0] or 0, parts[1] or 0, parts[2], parts[3] or 0),
+                    *(piece.op, piece.scope, piece.shape, piece.dtype, piece.origin),
+                    *(sum(blocks), sum(of), Split(of[0], of[1], known, of[3])),
                 )
             )
     return found
+
+
+def without_gradient(split: Split) -> Split:
+    passing = split.passing_bytes + (split.gradient_bytes or 0)
+    return Split(split.held_bytes, split.kept_bytes, None, passing)
 
 
 class HasOrigin(Protocol):
@@ -84,6 +123,8 @@ class HasOrigin(Protocol):
     def dtype(self) -> str: ...
     @property
     def origin(self) -> Origin: ...
+    @property
+    def block_bytes(self) -> int: ...
 
 
 class Frames:
@@ -172,6 +213,35 @@ class LivesFound:
     died_ns: Ints
     bytes: Ints
 
+    @property
+    def columns(self) -> tuple[Ints, ...]:
+        return self.kind, self.part, self.born_ns, self.died_ns, self.bytes
+
+
+def opened_lives(
+    found: LivesFound, kinds: Sequence[HasOrigin], witness: Witness, knows_gradient: bool
+) -> tuple[LivesFound, Sequence[HasOrigin]]:
+    """The same, each block of XLA's as the buffers in it, each as long as the block."""
+    all_kinds: list[HasOrigin] = list(kinds)
+    whole, inside = np.ones(found.kind.size, bool), [found.columns]
+    gradient, passing = PARTS.index("gradient"), PARTS.index("passing")
+    for number in np.unique(found.kind):
+        held = pieces(kinds[number], witness)
+        rows = np.flatnonzero(found.kind == number)
+        if not held or rows.size % len(held):
+            continue
+        whole[rows] = False
+        for place, piece in ((at, one) for at, its in enumerate(held) for one in its):
+            _, part, born, died, _ = (column[rows[place :: len(held)]] for column in found.columns)
+            if piece.is_for_gradient and knows_gradient:
+                part = np.where(part == passing, gradient, part)
+            kind, size = np.full((2, part.size), [[len(all_kinds)], [piece.bytes]])
+            inside.append((kind, part, born, died, size))
+            all_kinds.append(piece)
+    inside[0] = tuple(column[whole] for column in found.columns)
+    columns = (np.concatenate(each) for each in zip(*inside, strict=True))
+    return LivesFound(found.begin_ns, found.end_ns, found.peak_ns, *columns), all_kinds
+
 
 def lives(found: LivesFound, kinds: Sequence[HasOrigin], frames: Frames, start_ns: int) -> Lives:
     """The largest as bands, those that can't be told apart joined; the rest as a curve."""
@@ -208,7 +278,10 @@ def lives(found: LivesFound, kinds: Sequence[HasOrigin], frames: Frames, start_n
         end_seconds=(found.end_ns - start_ns) / 1e9,
         peak_seconds=(found.peak_ns - start_ns) / 1e9,
         kinds=tuple(
-            Kind(each.op, each.shape, each.dtype, each.scope, frames.stack(each.origin))
+            Kind(
+                *(each.op, each.shape, each.dtype, each.scope, frames.stack(each.origin)),
+                block_bytes=each.block_bytes,
+            )
             for each in (kinds[number] for number in numbers)
         ),
         bands=tuple(bands),

@@ -62,12 +62,19 @@ def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[s
         node, separator, kind = op.rpartition(":")
         if separator:
             op, op_types = node, {node: kind}
-    scope, _, leaf = _path(op).rpartition("/")
+    scope, _, leaf = path(op).rpartition("/")
     kind = op_types.get(op) or re.sub(r"_\d+$", "", leaf) or UNKNOWN
     return re.sub(r"^_Mkl(Native)?", "", kind), scope
 
 
-def _path(node: str) -> str:
+def of_gradient(scope: str) -> str:
+    """The scope of the ops of its backward pass."""
+    if scope.endswith(GRADIENT):
+        return scope
+    return f"{scope}/{GRADIENT}" if scope else GRADIENT
+
+
+def path(node: str) -> str:
     """A graph node's name as a path of scopes. What TensorFlow repeats goes: each branch of a
     `cond` or `while` has its path in full once more (`outer/while/body/_1/outer/while/mm`), and an
     inlined function's call is no scope. An op of a backward pass goes below what it is for."""

@@ -1,7 +1,7 @@
 """Where an allocation comes from, as values, and what a graph's node was called before TensorFlow
 gave it another name.
 
-Core: standard library only.
+Core: standard library and NumPy.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from runner.trial.measure.xla import Buffer
 from runner.trial.measure.xplane import Ints
@@ -75,6 +77,10 @@ class Witness(Protocol):
 
     def origin(self, number: int, op: str) -> Origin: ...
 
+    def backward(self, begin_ns: int, end_ns: int) -> Ints:
+        """Begin and end of each backward pass that Python ran then, a row each."""
+        ...
+
     def forget(self, before_ns: int) -> None: ...
 
     def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]: ...
@@ -93,6 +99,9 @@ class NoWitness:
 
     def origin(self, number: int, op: str) -> Origin:
         return NOTHING_KNOWN
+
+    def backward(self, begin_ns: int, end_ns: int) -> Ints:
+        return np.zeros((0, 2), np.int64)
 
     def forget(self, before_ns: int) -> None:
         pass

@@ -28,8 +28,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
-from typing import Any, NamedTuple
+from itertools import accumulate, chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -40,14 +40,34 @@ from runner.allocations import (
     Curve,
     Group,
     Leak,
+    Lives,
     Scope,
     Span,
     Split,
 )
 from runner.records import Phase
-from runner.trial.measure.lines import Frames, LivesFound, Made, lines, lives, opened, summed
-from runner.trial.measure.names import UNKNOWN, XLA, dtype_name, name_and_scope, shape_of
+from runner.trial.measure.lines import (
+    Frames,
+    LivesFound,
+    Made,
+    lines,
+    lives,
+    opened,
+    opened_lives,
+    pieces,
+    summed,
+)
+from runner.trial.measure.names import (
+    UNKNOWN,
+    XLA,
+    dtype_name,
+    name_and_scope,
+    of_gradient,
+    path,
+    shape_of,
+)
 from runner.trial.measure.origins import BUILDING, NOTHING_KNOWN, NoWitness, Origin, Witness
+from runner.trial.measure.turns import differentiated, turns
 from runner.trial.measure.xplane import (
     EAGER_OP,
     NONE,
@@ -219,14 +239,15 @@ class _Peak:
     counts: Counter[int] = field(default_factory=Counter)
     """By kind, as are these: bytes held, kept, kept for the gradient, passing."""
     parts: tuple[Counter[int], ...] = field(default_factory=lambda: (Counter(),) * 4)
-    knows_gradient: bool = False
+    unread: frozenset[int] = frozenset()
+    """The kinds made around it that may hold a backward pass unseen."""
     lives: LivesFound | None = None
     times: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     levels: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def split(self, kinds: Iterable[int]) -> Split:
         held, kept, gradient, passing = (sum(part[kind] for kind in kinds) for part in self.parts)
-        return Split(held, kept, gradient if self.knows_gradient else None, passing)
+        return Split(held, kept, gradient, passing)
 
 
 class Replay:
@@ -240,6 +261,8 @@ class Replay:
         self._allocators: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
         self._kinds: dict[_Kind, int] = {}
+        self._paths: dict[int, set[str]] = {}
+        """Of each kind: its nodes, with their scopes."""
         self._op_types: dict[str, str] = {}
         self._carried = _Lives(*np.zeros((6, 0), np.int64))
         self._start_ns: int | None = None
@@ -316,9 +339,10 @@ class Replay:
     def result(self) -> Traced:
         """What all windows so far say."""
         kinds = list(self._kinds)
-        made = opened(self._peak_sums(kinds), self._witness)
+        why = self._why_no_gradient(kinds)
+        made = opened(self._peak_sums(kinds), self._witness, knows_gradient=why is None)
         groups = _groups(made, self._peak.bytes)
-        frames, found = Frames(), self._peak.lives
+        frames = Frames()
         times, levels = simplify(self._times, self._levels, MOST_POINTS)
         peak_times, peak_levels = simplify(self._peak.times, self._peak.levels, MOST_POINTS)
         return Traced(
@@ -327,10 +351,11 @@ class Replay:
             total_bytes=self._peak.bytes,
             phase=self._peak.phase,
             step=self._peak.step,
-            split=self._peak.split(self._peak.counts),
+            split=summed([each.split for each in made]),
+            gradient_why=why,
             groups=groups,
             lines=lines(made, self._peak.bytes, frames),
-            lives=lives(found, kinds, frames, self._start_ns or 0) if found else None,
+            lives=self._lives(kinds, frames, knows_gradient=why is None),
             leaks=self._leaks_of(kinds, frames),
             frames=frames.all,
             leak_steps=max(len(self._steps) - 1, 0),
@@ -357,6 +382,12 @@ class Replay:
                 disagreements=self._counts["disagreements"],
             ),
         )
+
+    def _lives(self, kinds: Sequence[_Kind], frames: Frames, knows_gradient: bool) -> Lives | None:
+        if self._peak.lives is None:
+            return None
+        found = opened_lives(self._peak.lives, kinds, self._witness, knows_gradient)
+        return lives(*found, frames, self._start_ns or 0)
 
     def _seconds(self, time_ns: int) -> float:
         return (time_ns - (self._start_ns or 0)) / 1e9
@@ -420,11 +451,12 @@ class Replay:
                 shape, dtype = origin.shape, dtype_name(origin.dtype)
             if name == UNKNOWN and origin.called:
                 name = origin.called if origin.called == BUILDING else f"for {origin.called}"
-            if origin.is_backward and not scope.endswith(GRADIENT):
-                scope = f"{scope}/{GRADIENT}" if scope else GRADIENT
+            scope = of_gradient(scope) if origin.is_backward else scope
             block_bytes = int(window.requested_bytes[row]) if name == XLA else 0
             kind = _Kind(name, scope, shape, dtype, origin, block_bytes)
-            numbers.append(self._kinds.setdefault(kind, len(self._kinds)))
+            number = self._kinds.setdefault(kind, len(self._kinds))
+            self._paths.setdefault(number, set()).add(path(node))
+            numbers.append(number)
         return np.array(numbers, np.int64)[whole]
 
     def _deaths(self, window: Window, rows: Ints, lives: _Lives) -> Ints:
@@ -468,10 +500,9 @@ class Replay:
         kept = live & ~held & (died >= around.end)
         passing = live & ~held & ~kept
         inside = (lives.born >= around.begin) & (lives.born < around.end)
-        forward, backward = (lives.born[inside & of[lives.kind]] for of in self._passes())
-        turns = _turns(forward, backward, lives.born[inside])
-        after = np.searchsorted(turns, lives.born, "right")
-        for_gradient = np.append(turns, _NEVER)[after] < died
+        turned = self._turns(scene, lives.born[inside], lives.kind[inside], around)
+        after = np.searchsorted(turned, lives.born, "right")
+        for_gradient = np.append(turned, _NEVER)[after] <= died
         gradient = passing & for_gradient
         parts = (held, kept, gradient, passing & ~gradient)
         times, levels = scene.curve(around)
@@ -493,38 +524,62 @@ class Replay:
             step=around.mark.step if around.mark.name == Phase.STEPS else None,
             counts=_sums(lives.kind[live], np.ones(int(live.sum()), np.int64)),
             parts=tuple(_sums(lives.kind[part], lives.requested[part]) for part in parts),
-            knows_gradient=backward.size > 0 or self._knows_all(lives.kind[inside]),
+            unread=frozenset() if turned.size else self._unread(lives.kind[inside]),
             lives=found,
             times=times,
             levels=levels,
         )
 
-    def _passes(self) -> tuple[Any, Any]:
-        """Which kinds are of the forward pass, and which of the backward one. Of the forward pass
-        are those in a scope in which something has a gradient; an optimizer's are of neither. What
-        runs eagerly goes in order, and needs no forward pass to be told by."""
+    def _turns(self, scene: _Scene, born: Ints, kinds: Ints, around: _Range) -> Ints:
+        """The events with which backward passes begin. Python says when it runs one; those within a
+        graph are told by its nodes."""
+        asked = self._witness.backward(around.mark.begin_ns, around.mark.end_ns)
+        within = np.searchsorted(scene.time, asked)
+        inner = np.ones(born.size, bool)
+        for begin, end in within:
+            inner &= (born < begin) | (born >= end)
+        forward, backward = (born[inner & of[kinds]] for of in self._passes())
+        return np.union1d(within[:, 0], turns(forward, backward, born))
+
+    def _passes(self) -> tuple[Bools, Bools]:
+        """Which kinds are of a graph's forward pass, and which of its backward one."""
         backward = [
             kind.is_backward and kind.shape is not None for kind in self._kinds
         ]  # what has no shape is a constant that was folded while the graph was made ready
-        differentiated = {
-            "/".join(parts[:length])
+        known = differentiated(
+            kind.scope
             for kind, is_backward in zip(self._kinds, backward, strict=True)
             if is_backward
-            for parts in [kind.scope.split("/")[:-1]]
-            for length in range(1, len(parts) + 1)
-        }
+        )
         forward = [
-            kind.scope in differentiated and not kind.origin.is_eager for kind in self._kinds
+            not kind.is_backward
+            and not kind.origin.is_eager
+            and not known.isdisjoint(self._paths[number] | {kind.scope})
+            for number, kind in enumerate(self._kinds)
         ]
         return np.array(forward, bool), np.array(backward, bool)
 
-    def _knows_all(self, numbers: Ints) -> bool:
-        """Whether a backward pass would have been seen: it is, but within what XLA compiled."""
+    def _unread(self, numbers: Ints) -> frozenset[int]:
+        """A backward pass is seen where lines are recorded, but within what XLA compiled."""
         kinds = list(self._kinds)
-        return all(
-            kinds[number].origin is not NOTHING_KNOWN and kinds[number].op != XLA
-            for number in np.unique(numbers)
+        return frozenset(
+            number
+            for number in np.unique(numbers).tolist()
+            if kinds[number].origin is NOTHING_KNOWN or kinds[number].block_bytes
         )
+
+    def _why_no_gradient(self, kinds: Sequence[_Kind]) -> str | None:
+        """Why what is kept for a gradient can't be told from the rest, where it can't."""
+        for kind in (kinds[number] for number in sorted(self._peak.unread)):
+            if kind.origin is NOTHING_KNOWN:
+                return NOTHING_KNOWN.why
+            held = list(chain.from_iterable(pieces(kind, self._witness)))
+            if not held or any(piece.is_for_gradient is None for piece in held):
+                return (
+                    f"XLA does not say which node of {kind.scope or 'the function'} each buffer "
+                    f"is of in its block of {kind.block_bytes:,} bytes"
+                )
+        return None
 
     def _peak_sums(self, kinds: list[_Kind]) -> list[Made]:
         """What was live at the peak, by kind."""
@@ -700,19 +755,3 @@ def simplify(times: Ints, levels: Ints, most: int) -> tuple[Ints, Ints]:
             kept.update((begin + int(part.argmin()), begin + int(part.argmax()), end - 1))
     rows = np.array(sorted(kept), np.int64)
     return times[rows], levels[rows]
-
-
-def _turns(forward: Ints, backward: Ints, all_born: Ints) -> Ints:
-    """When a step turns back. In a graph at the first op of its backward pass that follows all of
-    the forward one: some gradients' parts need no more than what went in, and run long before.
-    Without a forward pass that can be told, as in eager mode, whenever a backward pass begins."""
-    if not backward.size:
-        return backward
-    if forward.size:
-        later = backward[backward > forward.max()]
-        return np.array([(later if later.size else backward).min()])
-    ordered = np.sort(all_born)
-    is_backward = np.isin(ordered, backward)
-    begins = is_backward & ~np.append(False, is_backward[:-1])
-    turns: Ints = ordered[begins]
-    return turns

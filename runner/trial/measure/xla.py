@@ -1,7 +1,7 @@
 """XLA's one block, opened: what XLA itself wrote of where it put each buffer, and when it lives.
 
-    os.environ["XLA_FLAGS"] += blocks.flags      # before the first op
-    blocks.opened("__inference_step_12", size)   # what a block of this size holds
+    os.environ["XLA_FLAGS"] += blocks.flags            # before the first op
+    blocks.opened("__inference_step_12", size, path)   # what a block of this size holds
 
 XLA plans all memory of a compiled function when it compiles it. With `--xla_dump_to` it writes the
 plan, the *buffer assignment*, as text: allocations, in each the values with offset and size, and
@@ -9,15 +9,25 @@ from which to which instruction each value lives. The temporary block is one all
 live in it at its own fullest moment, and the bytes that no value covers then, sum to it. The
 assignment is found by the function's name and the block's size; where none fits, nothing is opened.
 
-Core: standard library only.
+XLA runs a function's instructions in one order, and each value says of which to which it is there,
+so what is kept for the gradient is known here, too: by the nodes' names, as in any graph.
+
+Core: standard library and NumPy.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from runner.allocations import GRADIENT
+from runner.trial.measure.turns import differentiated, turns
+from runner.trial.measure.xplane import Ints
 
 ALIGNMENT = "alignment and gaps"
 """The op of a block's bytes that no buffer covers at its peak."""
@@ -48,6 +58,9 @@ class Buffer:
     shape: tuple[int, ...] | None
     dtype: str
     bytes: int
+    is_for_gradient: bool | None = False
+    """Made before the function's backward pass begins, there after that; `None` where XLA names no
+    node at all."""
 
 
 @dataclass(frozen=True)
@@ -100,27 +113,40 @@ class _Instructions:
         return ""
 
 
+class _Allocation(NamedTuple):
+    what: str
+    size: int
+    values: list[_Value]
+
+
 class Blocks:
     """The assignments that XLA wrote into a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._read: dict[Path, list[_Allocation]] = {}
 
     @property
     def flags(self) -> str:
         return f"--xla_dump_to={self._folder} --xla_dump_hlo_as_text"
 
-    def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
+    def opened(
+        self, function: str, size: int, path: Callable[[str], str]
+    ) -> tuple[tuple[Buffer, ...], ...]:
         """What a block of this size holds that a call of this function allocated: the buffers of
         the temporary block at its fullest, or one result; they sum to `size`. Of results alike in
-        size each call makes one of each."""
+        size each call makes one of each. `path` says of a node where it is, as in `turns`."""
         results = []
         for file in sorted(self._folder.glob(f"*{function.lstrip('_')}_*buffer-assignment.txt")):
-            for what, whole, values in _allocations(file.read_text(errors="replace")):
+            if file not in self._read:
+                self._read[file] = list(_allocations(file.read_text(errors="replace")))
+            found = self._read[file]
+            for what, whole, values in found:
                 if whole != size or not values:
                     continue
                 if "temp" in what:
-                    return (_at_the_fullest(whole, values),)
+                    kept = _for_gradient([value for each in found for value in each.values], path)
+                    return (_at_the_fullest(whole, values, kept),)
                 if "output shape is |(" in what:  # the addresses of several results
                     return ((Buffer("results", "", None, "untyped", whole),),)
                 if "live-out" in what:
@@ -130,7 +156,26 @@ class Blocks:
         return tuple(results)
 
 
-def _allocations(text: str) -> Iterator[tuple[str, int, list[_Value]]]:
+def _for_gradient(
+    values: Sequence[_Value], path: Callable[[str], str]
+) -> Callable[[_Value], bool | None]:
+    """Whether a value is made before the function's backward pass begins, and there after that."""
+    if not any(value.node for value in values):
+        return lambda value: None
+    paths = {node: path(node) for node in {value.node for value in values} if node}
+    backward = {node for node, named in paths.items() if GRADIENT in named.split("/")}
+    known = differentiated(paths[node] for node in backward)
+    forward = {node for node in paths.keys() - backward if paths[node] in known}
+
+    def begins(nodes: set[str]) -> Ints:
+        return np.array([value.begin for value in values if value.node in nodes], np.int64)
+
+    all_born = np.unique([value.begin for value in values])
+    turned = turns(begins(forward), begins(backward), all_born).tolist()
+    return lambda value: any(value.begin < turn <= value.end for turn in turned)
+
+
+def _allocations(text: str) -> Iterator[_Allocation]:
     """Each allocation: what it is for, its size, its values."""
     instructions, names = _Instructions(), dict[str, str]()
     ranges: dict[str, tuple[int, int]] = {}
@@ -146,7 +191,7 @@ def _allocations(text: str) -> Iterator[tuple[str, int, list[_Value]]]:
     for line in text.splitlines():
         if allocation := _ALLOCATION.match(line):
             if what:
-                yield what, size, values
+                yield _Allocation(what, size, values)
             what, size, values = allocation[2], int(allocation[1]), []
         elif value := _VALUE.match(line):
             number, name = value[1], value[2]
@@ -161,10 +206,12 @@ def _allocations(text: str) -> Iterator[tuple[str, int, list[_Value]]]:
         elif line.startswith("Used values:"):
             break
     if what:
-        yield what, size, values
+        yield _Allocation(what, size, values)
 
 
-def _at_the_fullest(size: int, values: list[_Value]) -> tuple[Buffer, ...]:
+def _at_the_fullest(
+    size: int, values: list[_Value], kept: Callable[[_Value], bool | None]
+) -> tuple[Buffer, ...]:
     """Of values at one place the youngest is the one that is there: an op that writes over its
     input shares the instruction with it."""
     fullest: list[_Value] = []
@@ -176,11 +223,16 @@ def _at_the_fullest(size: int, values: list[_Value]) -> tuple[Buffer, ...]:
                 there.append(value)
         if sum(value.size for value in there) > sum(value.size for value in fullest):
             fullest = there
-    return _whole(size, fullest)
+    return _whole(size, fullest, kept)
 
 
-def _whole(size: int, values: list[_Value]) -> tuple[Buffer, ...]:
-    buffers = [value.buffer for value in sorted(values, key=lambda value: value.offset)]
+def _whole(
+    size: int, values: list[_Value], kept: Callable[[_Value], bool | None] = lambda value: False
+) -> tuple[Buffer, ...]:
+    buffers = [
+        replace(value.buffer, is_for_gradient=kept(value))
+        for value in sorted(values, key=lambda value: value.offset)
+    ]
     gap = size - sum(buffer.bytes for buffer in buffers)
     if gap:
         buffers.append(Buffer(ALIGNMENT, "", None, "untyped", gap))

@@ -78,7 +78,8 @@ layer = Layer(name="squaring")
 
 
 def inputs():
-    return {name: tf.zeros([size]) for name, size in SIZES.items()}  # inputs
+    xs = {name: tf.zeros([size]) for name, size in SIZES.items()}  # inputs
+    return {**xs, "square": tf.zeros([1_000, 1_000])}
 
 def step(xs):
     kept = [tf.square(xs["plain"])]  # plain
@@ -132,6 +133,44 @@ def twice(xs):
             y = tf.square(tf.square(x))  # taped
         tape.gradient(y, x)
         del y
+
+
+def looped_jacobian(xs, experimental_use_pfor=False):
+    x = tf.ones([10, 100])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = tf.square(x)  # early
+        z = tf.reduce_sum(tf.sin(y), 1)
+    return tape.jacobian(z, x, experimental_use_pfor=experimental_use_pfor)  # jacobian
+
+def vectorised_jacobian(xs):
+    return looped_jacobian(xs, experimental_use_pfor=True)
+
+def batch_jacobian(xs):
+    x = tf.ones([10, 100])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.sin(tf.square(x))  # batched
+    return tape.batch_jacobian(y, x)
+
+def second_order(xs):
+    x = xs["plain"]
+    with tf.GradientTape() as outer:
+        outer.watch(x)
+        with tf.GradientTape() as inner:
+            inner.watch(x)
+            y = tf.sin(x)  # inmost
+        first = inner.gradient(y, x)  # first order
+    return outer.gradient(first, x)  # second order
+
+def deep(xs):
+    x = xs["plain"][None]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = x
+        for _ in range(4):
+            y = tf.tanh(tf.matmul(y, xs["square"]))  # deep
+    return tape.gradient(y, x)
 
 
 def fitting():
@@ -198,6 +237,13 @@ found = {
     "graph": trial(stepping(mine.step, autograph=True)),
     "xla": trial(stepping(mine.step, jit_compile=True)),
     "twice": trial(stepping(mine.twice)),
+    "looped_jacobian": trial(stepping(mine.looped_jacobian)),
+    "vectorised_jacobian": trial(stepping(mine.vectorised_jacobian)),
+    "batch_jacobian": trial(stepping(mine.batch_jacobian)),
+    "second_order": trial(stepping(mine.second_order)),
+    "deep_eager": trial(stepping(mine.deep)),
+    "deep_graph": trial(stepping(mine.deep, autograph=True)),
+    "deep_xla": trial(stepping(mine.deep, jit_compile=True)),
     "own_eager": trial(stepping(mine.differentiated)),
     "own_graph": trial(stepping(mine.differentiated, autograph=True)),
     "fit_eager": trial(fitting(True)),
@@ -332,13 +378,70 @@ def test_each_of_two_backward_passes_in_a_step_has_what_is_kept_for_it(found: An
     assert line["split"]["gradient_bytes"] == line["bytes"] == 2 * BYTES["thread"]
 
 
+def line_of(allocations: Any, name: str) -> Any:
+    (line,) = (each for each in allocations["lines"] if (each["file"], each["line"]) == place(name))
+    return line
+
+
+def test_a_jacobian_that_loops_has_what_is_kept_for_it(found: Any) -> None:
+    line = line_of(found["looped_jacobian"], "early")
+    assert line["bytes"] == line["split"]["gradient_bytes"] == 4 * 10 * 100
+    own = line_of(found["looped_jacobian"], "jacobian")
+    assert own["split"]["gradient_bytes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "marked"), [("vectorised_jacobian", "early"), ("batch_jacobian", "batched")]
+)
+def test_a_vectorised_jacobian_outlives_its_step_with_all_that_it_needs(
+    found: Any, name: str, marked: str
+) -> None:
+    """It traces a function each time, which holds what it reads until Python's collector comes."""
+    split, tensors = line_of(found[name], marked)["split"], {"early": 1, "batched": 2}[marked]
+    assert split["passing_bytes"] == 0
+    assert split["gradient_bytes"] + split["kept_bytes"] == tensors * 4 * 10 * 100
+
+
+def test_what_a_gradient_leaves_for_the_gradient_of_it_is_that_one_s(found: Any) -> None:
+    """Of sin(x) first ones, cos(x) and their product; all three are there for the second order."""
+    allocations, size = found["second_order"], 4 * 1_000
+    assert line_of(allocations, "inmost")["split"]["gradient_bytes"] == size
+    assert line_of(allocations, "first order")["split"]["gradient_bytes"] == 3 * size
+    assert line_of(allocations, "second order")["split"]["gradient_bytes"] == 0
+    assert allocations["split"]["gradient_bytes"] == 4 * size
+
+
+@pytest.mark.parametrize("execution", ["eager", "graph"])
+def test_each_layer_s_activation_is_kept_for_the_gradient(found: Any, execution: str) -> None:
+    """Four of them, in a graph where nothing has a scope, too."""
+    allocations = found[f"deep_{execution}"]
+    forward = [part for part in line_of(allocations, "deep")["parts"] if not is_gradient(part)]
+    assert sum(part["split"]["gradient_bytes"] for part in forward) == 4 * 4 * 1_000
+
+
+def test_in_a_block_of_xla_s_the_gradient_s_are_what_the_forward_pass_left(found: Any) -> None:
+    allocations = found["deep_xla"]
+    parts = line_of(allocations, "deep")["parts"]
+    kept = [part for part in parts if part["op"] == "Tanh"]
+    assert kept
+    for part in parts:
+        assert part["split"]["gradient_bytes"] == (part["bytes"] if part in kept else 0)
+    assert allocations["gradient_why"] is None
+
+
+def is_gradient(part: Any) -> bool:
+    return bool(part["scope"].endswith("(gradient)"))
+
+
 def test_under_a_debugger_the_lines_are_the_same_and_the_debugger_goes_on(found: Any) -> None:
     assert found["events"] > 100
     for name in NAMES:
         assert bytes_at(found["traced"], name) == BYTES[name]
 
 
-@pytest.mark.parametrize("execution", ["eager", "graph", "own_graph", "fit_graph", "xla"])
+@pytest.mark.parametrize(
+    "execution", ["eager", "graph", "own_graph", "fit_graph", "xla", "deep_xla"]
+)
 def test_the_lives_sum_to_the_live_bytes_at_every_moment(found: Any, execution: str) -> None:
     allocations = found[execution]
     lives, curve = allocations["lives"], allocations["peak_curve"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.trial.measure.names import path
 from runner.trial.measure.xla import ALIGNMENT, Blocks, Buffer
 
 ASSIGNMENT = """\
@@ -58,7 +59,7 @@ def blocks(tmp_path: Path) -> Blocks:
 def test_a_temporary_block_holds_what_lives_at_its_fullest_moment_and_sums_to_it(
     blocks: Blocks,
 ) -> None:
-    (held,) = blocks.opened("__inference_step_12", 1300)
+    (held,) = blocks.opened("__inference_step_12", 1300, path)
     assert held == (
         Buffer("Tanh", "a/Tanh", (10, 10), "float32", 400),
         Buffer("MatMul", "b/MatMul", (200,), "float32", 800),
@@ -70,17 +71,37 @@ def test_a_temporary_block_holds_what_lives_at_its_fullest_moment_and_sums_to_it
 def test_a_result_is_what_was_last_written_there_and_a_copy_is_of_what_was_copied(
     blocks: Blocks,
 ) -> None:
-    assert blocks.opened("__inference_step_12", 400) == (
+    assert blocks.opened("__inference_step_12", 400, path) == (
         (Buffer("copy", "a/add", (100,), "float32", 400),),
     )
 
 
 def test_the_addresses_of_the_results_are_named_so(blocks: Blocks) -> None:
-    assert blocks.opened("__inference_step_12", 16) == (
+    assert blocks.opened("__inference_step_12", 16, path) == (
         (Buffer("results", "", None, "untyped", 16),),
     )
 
 
 def test_nothing_is_opened_that_fits_no_size_or_no_function(blocks: Blocks) -> None:
-    assert blocks.opened("__inference_step_12", 77) == ()
-    assert blocks.opened("__inference_other_12", 1300) == ()
+    assert blocks.opened("__inference_step_12", 77, path) == ()
+    assert blocks.opened("__inference_other_12", 1300, path) == ()
+
+
+def test_what_is_there_when_the_backward_pass_begins_is_kept_for_the_gradient(
+    tmp_path: Path,
+) -> None:
+    """Its `late` op is made the gradient of `a/Tanh`: the tanh is from before, and still there."""
+    name = "module_0000.a_inference_step_12__XlaMustCompile_true.cpu-buffer-assignment.txt"
+    text = ASSIGNMENT.replace("b/MatMul", "gradient_tape/a/Tanh/TanhGrad")
+    (tmp_path / name).write_text(text)
+    (held,) = Blocks(tmp_path).opened("__inference_step_12", 1300, path)
+    assert [each.is_for_gradient for each in held] == [True, False, False]
+
+
+def test_without_a_node_s_name_it_is_not_known_what_is_kept_for_the_gradient(
+    tmp_path: Path,
+) -> None:
+    name = "module_0000.a_inference_step_12__XlaMustCompile_true.cpu-buffer-assignment.txt"
+    (tmp_path / name).write_text(ASSIGNMENT.replace("op_name", "of"))
+    (held,) = Blocks(tmp_path).opened("__inference_step_12", 1300, path)
+    assert [each.is_for_gradient for each in held] == [None, None, False]

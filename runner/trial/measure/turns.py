@@ -1,0 +1,42 @@
+"""When a graph turns from its forward pass to its backward one: told by what its nodes are called.
+
+Core: standard library and NumPy. An op's place is a path of scopes with the node's name at its end;
+of a backward pass's op that is the path of what it differentiates, then `GRADIENT`, as in `names`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from runner.allocations import GRADIENT
+from runner.trial.measure.xplane import Ints
+
+
+def differentiated(backward: Iterable[str]) -> set[str]:
+    """Every scope and node in which something has a gradient, from the scopes of the gradients. An
+    optimizer's are in none."""
+    found: set[str] = set()
+    for scope in backward:
+        parts = scope.split("/")
+        if GRADIENT in parts:
+            parts = parts[: parts.index(GRADIENT)]
+        found.update("/".join(parts[:length]) for length in range(1, len(parts) + 1))
+    return found
+
+
+def turns(forward: Ints, backward: Ints, all_born: Ints) -> Ints:
+    """The first op of the backward pass that follows all of the forward one: some gradients' parts
+    need no more than what went in, and run long before. Without a forward pass that can be told,
+    whenever a backward pass begins."""
+    if not backward.size:
+        return backward
+    if forward.size:
+        later = backward[backward > forward.max()]
+        return np.array([(later if later.size else backward).min()])
+    ordered = np.sort(all_born)
+    is_backward = np.isin(ordered, backward)
+    begins = is_backward & ~np.append(False, is_backward[:-1])
+    found: Ints = ordered[begins]
+    return found
