@@ -55,6 +55,8 @@ def load(*paths: str | Path) -> pandas.DataFrame:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "keras":  # a room of its own, which imports Keras
+        return importlib.import_module("runner.keras")
     if name in _IN:
         return getattr(importlib.import_module(_IN[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

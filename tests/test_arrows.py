@@ -25,7 +25,9 @@ MAY_KNOW = {
     "terminal": "judging export report tracking running",
     "claims": "composing judging report running terminal",
     "fit": "composing isolation judging running terminal trial",
+    "keras": "judging tracking trial",
     "leak": "composing isolation judging running terminal",
+    "plugin": "judging terminal trial",
     "using": "composing judging report running terminal tracking trial",
     "verbs": "claims composing export fit judging leak report running terminal tracking",
 }
@@ -44,7 +46,9 @@ FOREIGN = {
     "terminal": "",
     "claims": "numpy yaml",
     "fit": "matplotlib numpy",
+    "keras": "keras",
     "leak": "",
+    "plugin": "pytest yaml",
     "using": "cloudpickle IPython yaml",
     "verbs": "yaml",
 }

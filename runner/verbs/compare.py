@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import BadInput, nearest
-from runner.metrics import METRICS, Metric
+from runner.metrics import METRICS, Metric, bytes_of
 from runner.verbs import Parser
 
 if TYPE_CHECKING:
@@ -211,10 +211,10 @@ def _tolerance(text: str) -> tuple[float, float]:
     """Bytes, and a share."""
     if text.endswith("%"):
         return 0.0, _share(text)
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?((?:[kMG]i?)?B)", text)
-    if not found:
+    amount = bytes_of(text)
+    if amount is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a valid amount; write 1% or 64kB")
-    return float(found[1]) * _UNITS[found[2]], 0.0
+    return amount, 0.0
 
 
 def _metrics(names: list[str] | None) -> list[str] | None:
