@@ -82,6 +82,7 @@ class Measure:
     host_limit_mb: Count | None
     host_processes: NonNegative = 0
     between_steps: BetweenSteps = "nothing"
+    side_by_side: Count | None = None
 
     def __post_init__(self) -> None:
         if self.timing_processes == self.memory_processes == 0:
@@ -152,6 +153,8 @@ class Experiment:
     def spec(self) -> dict[str, Any]:
         """Everything that decides the measurement, as the record keeps it."""
         target = type(self.scenario)
+        measure = plain(self.measure)
+        del measure["side_by_side"]  # the figures are the same
         return {
             "scenario": self.scenario_name,
             "target": f"{target.__module__}.{target.__qualname__}",
@@ -160,7 +163,7 @@ class Experiment:
             "device": plain(self.device),
             "batch_size": self.batch_size,
             "seed": self.seed,
-            "measure": plain(self.measure),
+            "measure": measure,
         }
 
     @property

@@ -8,8 +8,8 @@ RunnerError
 
 Interrupted             Ctrl-C or SIGTERM                           exit code 130 or 143
 
-A foreign error (Hydra's, TensorFlow's, MLflow's) is translated once, where it enters: Hydra's in
-`compose`, TensorFlow's in `isolation.failure`, MLflow's in `tracking`.
+A foreign error is translated once, where it enters: Hydra's in `composing.translation`,
+TensorFlow's in `trial.failure`, MLflow's in `tracking.store`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Core: standard library only. A metric's name carries its unit; how a person read
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,6 +105,15 @@ def readable_bytes(value: float) -> str:
         if abs(value) >= scale * 0.9995:
             return f"{_three_digits(value / scale)} {unit}"
     return f"{value:.0f} B"
+
+
+_BYTES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def bytes_of(text: str) -> float | None:
+    """What a person means by `120 MB`, `64KiB` or `0 B`; None where it is not a valid amount."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?((?:[kMG]i?)?B)", text.strip())
+    return float(found[1]) * _BYTES[found[2]] if found and found[2] in _BYTES else None
 
 
 def readable_seconds(value: float) -> str:

@@ -96,6 +96,12 @@ def whole(path: Path) -> Iterator[Path]:
     scratch.replace(path)
 
 
+def write(path: Path, text: str) -> Path:
+    with whole(path) as scratch:
+        scratch.write_text(text, encoding="utf-8", errors="replace")
+    return path
+
+
 class _Scenarios(MetaPathFinder):
     """Finds the package `scenarios` and nothing else."""
 
@@ -114,3 +120,10 @@ def make_scenarios_importable() -> None:
     """Here, and in every child: to unpickle an experiment `runner` is imported first."""
     if not any(isinstance(finder, _Scenarios) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Scenarios())
+
+
+def let_their_scenarios_be() -> None:
+    """In a process that is theirs, as that of their tests: whoever has a package of that name gets
+    it, as if the runner were not installed, and ours is found where there is none."""
+    # First those that are not ours; the order is otherwise kept.
+    sys.meta_path.sort(key=lambda finder: isinstance(finder, _Scenarios))

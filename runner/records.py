@@ -60,6 +60,17 @@ class Outcome:
     def completed(self) -> bool:
         return self.status is Status.COMPLETED
 
+    @property
+    def words(self) -> str:
+        """`out of memory in steps`."""
+        return self.status.replace("_", " ") + (f" in {self.phase}" if self.phase else "")
+
+    @property
+    def brief(self) -> str:
+        """The same with the first line of the reason."""
+        reason = (self.reason or "").lstrip().splitlines()
+        return f"{self.words}: {reason[0]}" if reason else self.words
+
 
 COMPLETED = Outcome(Status.COMPLETED)
 

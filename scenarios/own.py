@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from runner.errors import BadInput
-from runner.scenario import Bench, Executions, StartAnew, Step
+from runner.scenario import Bench, Executions, StartAnew, Step, Varies, Varying
 from scenarios import imports
 
 _IS_THE_STEP = "the target is the step itself"
@@ -28,6 +28,7 @@ class OwnCode:
     """
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
+    varies: ClassVar[Varying] = {"graph": Varies(1.0, allocated=1.0)}  # as anybody's graph may
 
     target: str
     arguments: dict[str, Any]

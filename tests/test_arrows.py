@@ -25,7 +25,9 @@ MAY_KNOW = {
     "terminal": "judging export report tracking running",
     "claims": "composing judging report running terminal",
     "fit": "composing isolation judging running terminal trial",
+    "keras": "judging tracking trial",
     "leak": "composing isolation judging running terminal",
+    "plugin": "judging terminal trial",
     "verbs": "claims composing export fit judging leak report running terminal tracking",
 }
 """Besides the core, which all may know. No verb knows a process or a trial."""
@@ -43,7 +45,9 @@ FOREIGN = {
     "terminal": "",
     "claims": "numpy yaml",
     "fit": "matplotlib numpy",
+    "keras": "keras",
     "leak": "",
+    "plugin": "pytest yaml",
     "verbs": "yaml",
 }
 """Packages beyond the standard library."""

@@ -121,12 +121,12 @@ def measured(asked: Asked, audience: Audience) -> Judged:
     judgements = [verdicts.judge(claim, lookup) for claim in work.claims]
     problem = str(done.publishing.problem) if done.publishing.problem else None
     judged = Judged(folder, work, judgements, _made_with(record(0)), problem)
-    with places.whole(folder / VERDICTS_FILE) as scratch:
-        scratch.write_text(json.dumps(judged.to_json(), indent=1, allow_nan=False))
+    told = json.dumps(judged.to_json(), indent=1, allow_nan=False)
+    places.write(folder / VERDICTS_FILE, told)
     commands = {path.stem: shelf.said(path) for path in asked.paths}
     every = list(asked.paths) == shelf.paths([])
-    with places.whole(judged.page) as scratch:
-        scratch.write_text(claims_page(by_document(judgements), judged.made_with, commands, every))
+    page = claims_page(by_document(judgements), judged.made_with, commands, every)
+    places.write(judged.page, page)
     return judged
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from runner.errors import BadInput, nearest
-from runner.judging import comparison, estimate, selection
+from runner.judging import estimate, selection
 from runner.metrics import METRICS, Metric
 from runner.records import Phase, Record
 
@@ -70,7 +70,7 @@ def check(name: str, where: str) -> None:
 
 def read(record: Record, name: str) -> Reading:
     if not record.outcome.completed:
-        return Reading(None, why=f"the cell ended {ended(record)}")
+        return Reading(None, why=f"the cell ended {record.outcome.brief}")
     metric = measure(name)
     phase, _, figure = name.rpartition(".")
     if phase:
@@ -94,11 +94,6 @@ def read(record: Record, name: str) -> Reading:
     if metric.source == "timing":
         return Reading(value_or_none, record.intervals.get(name))
     return Reading(value_or_none, (value_or_none, value_or_none))
-
-
-def ended(record: Record) -> str:
-    reason = (record.outcome.reason or "").strip().splitlines()
-    return f"{comparison.ended(record)}{f': {reason[0]}' if reason else ''}"
 
 
 def unit_of(unit: str | None, spec: Mapping[str, Any]) -> float:

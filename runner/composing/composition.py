@@ -185,10 +185,12 @@ _INSTALL_LAUNCHER = "Is its package installed? hydra-joblib-launcher, hydra-subm
 
 
 def _one_for_all(cells: Sequence[Planned]) -> str | None:
-    """What to resume, if anything; it and the store are the sweep's, not a cell's."""
+    """What to resume, if anything; it, the store and how many trials run at once are the sweep's,
+    not a cell's."""
     for name, said in (
         ("resume", {cell.resume for cell in cells}),
         ("tracking", {cell.experiment.tracking for cell in cells}),
+        ("measure.side_by_side", {cell.experiment.measure.side_by_side for cell in cells}),
     ):
         if len(said) > 1:
             raise BadInput(f"{name}: a sweep has one for all its cells.", f"Give {name} one value.")

@@ -135,12 +135,12 @@ def fits(requests: Requests, sizes: Sequence[int], cap_bytes: int) -> bool:
     return True
 
 
-def needs_bytes(requests: Requests, to_within: int = 1 << 16) -> int:
-    """The smallest cap under which they fit."""
+def needs_bytes(requests: Requests) -> int:
+    """The smallest cap under which they fit, to 64 kB."""
     low, high = 0, ALIGNMENT
     while not fits(requests, requests.bytes, high):
         low, high = high, high * 2
-    while high - low > to_within:
+    while high - low > 1 << 16:
         middle = (low + high) // 2
         if fits(requests, requests.bytes, middle):
             high = middle

@@ -91,8 +91,7 @@ def _keep(asked: Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
         "overrides": asked.overrides,
         "strategies": [limit.to_json() for limit in limits],
     }
-    with places.whole(folder / RESULT_FILE) as scratch:
-        scratch.write_text(json.dumps(told, indent=1))
+    places.write(folder / RESULT_FILE, json.dumps(told, indent=1))
     if not any(limit.probes for limit in limits):
         return None
     picture.draw(limits, folder / PICTURE_FILE)

@@ -21,7 +21,7 @@ from runner.isolation.server import Server
 from runner.judging import growth, repeats, selection
 from runner.metrics import readable_bytes
 from runner.plan import Assignment, Planned
-from runner.records import Outcome, Record, Status, Trial
+from runner.records import Record, Status, Trial
 from runner.running import lifecycle
 from runner.running.lifecycle import Run
 from runner.trial.measure import requests
@@ -182,7 +182,7 @@ class _RealProber:
         self.on_trial(self.limit, value, assignment.kind)
         trial = self.server.run(assignment, assignment.experiment.measure.timeout_seconds)
         if trial.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
-            raise NotMemory(f"{self.limit.vary}={value} {_ended(trial.outcome)}")
+            raise NotMemory(f"{self.limit.vary}={value} {trial.outcome.brief}")
         return trial
 
     def _note(self, probe: Probe, done: Sequence[Trial]) -> None:
@@ -273,12 +273,6 @@ def _varies(trial: Trial) -> bool:
     """Whether one steady step takes more than another, by more than counts as the same."""
     peaks = trial.steps.get("tensor_peak_bytes", [])
     return bool(peaks) and not fitting.PEAKS.same(peaks)
-
-
-def _ended(outcome: Outcome) -> str:
-    where = f" in {outcome.phase}" if outcome.phase else ""
-    reason = (outcome.reason or "").splitlines()
-    return f"{outcome.status.replace('_', ' ')}{where}: {reason[0] if reason else ''}"
 
 
 def spelled(model: Model, vary: str) -> str:

@@ -16,6 +16,7 @@ from runner.metrics import readable, readable_bytes
 from runner.places import relative
 from runner.records import LOG_FILE, RECORD_FILE
 from runner.terminal.console import in_place, readable_duration, styled
+from runner.terminal.tables import aligned
 
 _COLUMNS = ("examples_per_second", "step_seconds", "tensor_peak_bytes")
 _HEADS = ["strategy", "largest", "examples", "step", "tensor peak", "trials", ""]
@@ -65,17 +66,7 @@ def _table(limits: Sequence[Limit]) -> list[str]:
         ]
         largest = "-" if limit.largest is None else f"{limit.largest:,}"
         rows.append([limit.strategy.name, largest, *figures, str(limit.trials), _remark(limit)])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS) - 1)]
-    return [
-        "  ".join(
-            [
-                row[0].ljust(widths[0]),
-                *(row[column].rjust(widths[column]) for column in range(1, len(widths))),
-                row[-1],
-            ]
-        ).rstrip()
-        for row in rows
-    ]
+    return aligned(rows, range(1, len(_HEADS) - 1))
 
 
 def _remark(limit: Limit) -> str:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from multiprocessing import connection, forkserver
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from threading import Event, Lock, Thread
+from threading import Event, RLock, Thread
 from typing import Any
 
 from runner import lifeline
@@ -55,13 +55,15 @@ _UNTOLD = 255
 
 
 class Server:
-    """A warm server that runs trials one at a time; what it says goes to `log`, and what its
-    children say goes there too where no other place is named."""
+    """A warm server that runs trials, several at once where it is called from several threads; what
+    it says goes to `log`, and what its children say goes there too where no other place is
+    named."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
         self._context = multiprocessing.get_context("forkserver")
         self._notes: dict[str, str] = {}
+        self._is_cut = False
 
     def start(self, environment: Mapping[str, str] | None = None) -> None:
         """Start loading TensorFlow, and return at once; with `environment`, in a server that has
@@ -71,7 +73,7 @@ class Server:
         if (pid := _server_pid()) is not None and lifeline.state(pid) == "T":
             _kill(pid)  # stopped, it would take requests and never answer one
         self._context.set_forkserver_preload(["runner.trial.warm"])
-        with _said({**environment, warm.LOG_VARIABLE: str(self.log.resolve())}):
+        with _said({**environment, warm.LOG_VARIABLE: _words.path}):
             forkserver.ensure_running()
 
     def stop(self) -> None:
@@ -82,6 +84,13 @@ class Server:
             if pid is not None:
                 lifeline.end_descendants(pid)
                 _kill(pid)
+        _words.keep(self.log)
+
+    def cut(self) -> None:
+        """End everything, while other threads wait for their trials: they hear of it at once, even
+        where TensorFlow is still loading, and begin no more."""
+        self._is_cut = True
+        self.stop()
 
     def run(
         self,
@@ -100,7 +109,10 @@ class Server:
         limit_mb = assignment.host_limit_mb
         if limit_mb is None or trial.outcome.reason not in [_ended_by(each) for each in _CRASHES]:
             return trial
-        if words := _NO_ROOM.search(log.read_bytes()[said:]):
+        with log.open("rb") as file:
+            file.seek(said)
+            words = _NO_ROOM.search(file.read())
+        if words:
             why = f"it said {words[0].decode()}"
         elif not assignment.more_host_mb:
             roomier = replace(assignment, more_host_mb=TRACER_MB)
@@ -127,14 +139,16 @@ class Server:
         """Whatever becomes of the server."""
         device = assignment.experiment.device
         for last in (False, True):  # the other meters know glibc's malloc alone
-            self.start(mallocs.environment(device) if assignment.is_timed else None)
+            with _starting:
+                self.start(mallocs.environment(device) if assignment.is_timed else None)
             try:
                 trial = self._run_once(assignment, timeout_seconds, on_phase, log)
             except ServerError:
-                if last:
+                if last or self._is_cut:
                     raise
+                _kill(_server_pid())  # one that is only dying would be taken for alive
                 continue
-            if trial.outcome.reason != _SERVER_LOST:
+            if trial.outcome.reason != _SERVER_LOST or self._is_cut:
                 break
         return trial
 
@@ -156,10 +170,14 @@ class Server:
                 target=main, args=(assignment, theirs, their_output, scratch)
             )
             try:
+                if self._is_cut:
+                    raise EOFError
                 _start(process)
+                _words.keep(self.log)
             except (EOFError, OSError) as error:
                 ours.close()
                 output.close()
+                _words.keep(self.log)
                 raise ServerError(
                     f"the server that loads TensorFlow ended ({error or 'end of file'}).",
                     f"Its last words are in {self.log}.",
@@ -172,6 +190,8 @@ class Server:
             server_pid = _server_pid()
             result = None
             try:
+                if self._is_cut:  # between the cut and its start
+                    timeout_seconds = 0.0
                 phase, result = _follow(ours, process, timeout_seconds, on_phase)
             finally:
                 _end(process, server_pid, sent=isinstance(result, dict))
@@ -198,30 +218,34 @@ def _follow(
 ) -> tuple[str | None, dict[str, Any] | _DeadlinePassed | None]:
     """Sleep until the child says something or ends; the last phase it named, and its result."""
     deadline = time.monotonic() + timeout_seconds
-    phase = None
+    phase, said = None, bytearray()
     while True:
         ready = connection.wait([pipe, process.sentinel], max(0.0, deadline - time.monotonic()))
         if not ready:
             return phase, _DeadlinePassed()
         if pipe not in ready:
             return phase, None
-        try:
-            message = json.loads(pipe.recv_bytes())
-        except (EOFError, OSError):
+        data = os.read(pipe.fileno(), 1 << 20)  # what is there: a child may stop in mid-sentence
+        if not data:
             left = max(0.0, deadline - time.monotonic())
             ended = connection.wait([process.sentinel], left)
             return phase, None if ended else _DeadlinePassed()
-        if "result" in message:
-            return phase, message["result"]
-        phase = message["phase"]
-        on_phase(phase)
+        said += data
+        if b"\n" not in data:
+            continue
+        *messages, said = said.split(b"\n")
+        for message in map(json.loads, messages):
+            if "result" in message:
+                return phase, message["result"]
+            phase = message["phase"]
+            on_phase(phase)
 
 
 _START_SECONDS = 300.0
 """The longest that a server may take to load TensorFlow and start a child: a minute on a machine
 that is very busy."""
 
-_starting = Lock()
+_starting = RLock()
 _living: set[int] = set()
 """The children that are at work, which are not what another one of them left behind."""
 
@@ -233,6 +257,9 @@ def _start(process: ForkServerProcess) -> None:
     try:
         with _starting:
             process.start()
+            # Else the next start looks whether this one has ended, and what its own thread is told
+            # of that can be read only once.
+            multiprocessing.process._children.discard(process)  # type: ignore[attr-defined]
             assert process.pid is not None
             _living.add(process.pid)
     finally:
@@ -335,7 +362,7 @@ def _keep_output(output: connection.Connection, log: Path) -> None:
             file.write(f"\n[{dropped:,} more bytes of output were not kept]\n".encode())
 
 
-def _ends(pid: int | None) -> bool:
+def _ends(pid: int | None, seconds: float = 0.5) -> bool:
     """Whether that child of ours has ended or does so at once: its pipes close a moment before."""
     if pid is None:
         return True
@@ -344,7 +371,7 @@ def _ends(pid: int | None) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([process], [], [], 0.5)[0])
+        return bool(select.select([process], [], [], seconds)[0])
     finally:
         os.close(process)
 
@@ -353,8 +380,27 @@ def _kill(pid: int | None) -> None:
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        _ends(pid)
+        _ends(pid, _TELLS_SECONDS)
 
+
+class _Words:
+    """What the servers say, which begin before it is known where a run's log will be: they write to
+    a file without a name, and it is added to the log that is there by the time of asking."""
+
+    def __init__(self) -> None:
+        self._file = os.memfd_create("runner-servers")
+        self._kept = 0
+        self.path = f"/proc/{os.getpid()}/fd/{self._file}"
+
+    def keep(self, log: Path) -> None:
+        said = os.pread(self._file, _MOST_OUTPUT, self._kept)
+        self._kept += len(said)
+        if said:
+            with log.open("ab") as file:
+                file.write(said)
+
+
+_words = _Words()
 
 _Variables = frozenset[tuple[str, str]]
 

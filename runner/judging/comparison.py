@@ -35,16 +35,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from runner.allocations import Group, Part
 from runner.errors import BadInput
-from runner.judging import estimate, repeats
-from runner.judging.selection import Pair, differing, short, word
+from runner.judging import chance, estimate, repeats
+from runner.judging.selection import Pair, differing, word
 from runner.judging.tolerance import NOISE, Tolerance, tolerance
 from runner.metrics import METRICS, Metric, readable
 from runner.records import Record, Status
@@ -55,11 +53,9 @@ DEFAULT_METRICS = (
     "host_peak_bytes",
     "step_seconds",
 )
-HEADLINES = ("tensor_peak_bytes", "step_seconds")
 OUTCOME = "outcome"
 """The row of two cells of which at least one did not complete names this instead of a metric."""
 
-_RESAMPLES = 2000
 _MOST_PROCESSES = 200
 _FEWEST = 3  # one process says nothing of its spread, and two hardly more
 _FALSE_ALARMS = 0.001
@@ -99,6 +95,29 @@ class Row:
     def explanation(self) -> str:
         """The verdict as a person reads it."""
         return f"{self.verdict}: {self.reason}" if self.reason else str(self.verdict)
+
+    def to_json(self) -> dict[str, Any]:
+        pair = self.pair
+        values: list[float | str | None] = [self.baseline, self.candidate]
+        if self.metric == OUTCOME:
+            values = [str(record.outcome.status) for _, record in pair.sides]
+        return {
+            "metric": self.metric,
+            "baseline": pair.baseline_name,
+            "candidate": pair.candidate_name,
+            "held": pair.held,
+            "baseline_value": values[0],
+            "candidate_value": values[1],
+            "ratio": self.ratio,
+            "interval": self.interval,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "more_processes": self.more_processes,
+            "same_within": self.same_within,
+            "baseline_id": pair.baseline.id,
+            "candidate_id": pair.candidate.id,
+            "other_code": pair.other_code,
+        }
 
 
 @dataclass(frozen=True)
@@ -243,103 +262,72 @@ def _ratio(baseline: float, candidate: float) -> float | None:
     return candidate / baseline if baseline else None
 
 
+_Found = tuple[Verdict, tuple[float, float] | None, int | None, str]
+"""A row's verdict, interval, more_processes and reason."""
+
+
 def _judged(row: Row, effect: _Effect, confidence: float) -> Row:
-    if effect.seen is not None:
-        return _judged_by_what_was_seen(row, effect, *effect.seen, 1 - confidence)
+    judge = _by_interval if effect.seen is None else _by_what_was_seen
+    verdict, interval, more, reason = judge(row, effect, confidence)
+    return dataclasses.replace(
+        row,
+        verdict=verdict,
+        interval=interval,
+        same_within=effect.same_within,
+        more_processes=more,
+        reason=reason,
+    )
+
+
+def _apart(row: Row, smaller: bool) -> Verdict:
+    is_better = smaller == METRICS[row.metric].smaller_is_better
+    return Verdict.BETTER if is_better else Verdict.WORSE
+
+
+def _by_interval(row: Row, effect: _Effect, confidence: float) -> _Found:
     half = effect.half_width(confidence)
     low, high = effect.value - half, effect.value + half
-    interval, more, reason = None, None, ""
+    if effect.bound < abs(effect.value) <= effect.unsteady:
+        more = _FEWEST - 1
+        reason = f"its steps differ by as much; {more} more memory processes would settle it"
+        return Verdict.UNCLEAR, None, more, reason
+    interval = None
     if row.ratio is not None and half == 0:
         interval = (row.ratio, row.ratio)
     elif row.ratio is not None and math.isfinite(half) and effect.to_ratio:
         ends = (effect.to_ratio(low), row.ratio, effect.to_ratio(high))
         interval = (min(ends), max(ends))
-    if effect.bound < abs(effect.value) <= effect.unsteady:
-        verdict = Verdict.UNCLEAR
-        more = _FEWEST - 1
-        reason = f"its steps differ by as much; {more} more memory processes would settle it"
-        interval = None
-    elif abs(effect.value) > effect.bound and (low > 0 or high < 0):
-        is_better = (high < 0) == METRICS[row.metric].smaller_is_better
-        verdict = Verdict.BETTER if is_better else Verdict.WORSE
-    elif -effect.bound <= low and high <= effect.bound:
-        verdict = Verdict.SAME
-    else:
-        verdict = Verdict.UNCLEAR
-        more = _more_processes(effect, confidence)
-        reason = f"{more} more processes would settle it"
-        if more is None:
-            reason = f"not even {_MOST_PROCESSES} more processes would settle it"
-    return dataclasses.replace(
-        row,
-        verdict=verdict,
-        interval=interval,
-        same_within=effect.same_within,
-        more_processes=more,
-        reason=reason,
-    )
+    if abs(effect.value) > effect.bound and (low > 0 or high < 0):
+        return _apart(row, smaller=high < 0), interval, None, ""
+    if -effect.bound <= low and high <= effect.bound:
+        return Verdict.SAME, interval, None, ""
+    found = _more_processes(effect, confidence)
+    wanted = found or f"not even {_MOST_PROCESSES}"
+    return Verdict.UNCLEAR, interval, found, f"{wanted} more processes would settle it"
 
 
-def _judged_by_what_was_seen(
-    row: Row, effect: _Effect, ours: list[float], theirs: list[float], chance: float
-) -> Row:
-    """`ours` are the baseline's. See the top of this module."""
-    one_sided = min(chance, _FALSE_ALARMS) / 2
-    larger = smirnov([value + effect.bound for value in ours], theirs)
-    smaller = smirnov([value + effect.bound for value in theirs], ours)
-    ends = (min(theirs) - min(ours), max(theirs) - max(ours))
-    enough = min(len(ours), len(theirs)) >= repeats.LEAST
-    verdict, more, reason = Verdict.UNCLEAR, None, ""
-    if min(larger, smaller) <= one_sided:
-        is_better = (smaller < larger) == METRICS[row.metric].smaller_is_better
-        verdict = Verdict.BETTER if is_better else Verdict.WORSE
-    elif enough and max(map(abs, ends)) <= effect.bound:
-        verdict = Verdict.SAME
-    else:
-        more = _more_to_tell(ours, theirs, effect.bound, one_sided)
-        wanted = f"{more} more memory processes" if more else f"not even {_MOST_PROCESSES} more"
-        reason = f"processes of one cell differ by as much; {wanted} would settle it"
+def _by_what_was_seen(row: Row, effect: _Effect, confidence: float) -> _Found:
+    """See the top of this module."""
+    assert effect.seen is not None
+    ours, theirs = effect.seen
     interval = None
     if row.ratio is not None and min(ours) > 0:
         interval = (min(theirs) / max(ours), max(theirs) / min(ours))
-    return dataclasses.replace(
-        row,
-        verdict=verdict,
-        interval=interval,
-        same_within=effect.same_within,
-        more_processes=more,
-        reason=reason,
-    )
-
-
-def smirnov(lower: Sequence[float], upper: Sequence[float]) -> float:
-    """How likely chance alone puts `upper` as far above `lower`: the exact one-sided test of
-    Kolmogorov and Smirnov, by counting the orders in which both can come. Ties make it too large,
-    never too small."""
-    from scipy.stats import ks_2samp
-
-    return float(ks_2samp(lower, upper, alternative="greater", method="exact").pvalue)
-
-
-def _more_to_tell(
-    ours: Sequence[float], theirs: Sequence[float], bound: float, chance: float
-) -> int | None:
-    """Memory processes of either cell on top that would tell them apart, if the share by which they
-    lie apart stays what it is; at least as many as it takes to call two cells the same."""
-    most = 0.0
-    for lower, upper in ((ours, theirs), (theirs, ours)):
-        for value in lower:
-            below = sum(one <= value for one in lower) / len(lower)
-            reached = sum(one <= value + bound for one in upper) / len(upper)
-            most = max(most, below - reached)
-    have = min(len(ours), len(theirs))
-    if have < repeats.LEAST:
-        return repeats.LEAST - have
-    for count in range(have + 1, have + _MOST_PROCESSES + 1):
-        apart = math.floor(most * count + 1e-9)
-        if math.comb(2 * count, count - apart) <= chance * math.comb(2 * count, count):
-            return count - have
-    return None
+    one_sided = min(1 - confidence, _FALSE_ALARMS) / 2
+    larger = chance.smirnov([value + effect.bound for value in ours], theirs)
+    smaller = chance.smirnov([value + effect.bound for value in theirs], ours)
+    if min(larger, smaller) <= one_sided:
+        return _apart(row, smaller=smaller < larger), interval, None, ""
+    ends = (min(theirs) - min(ours), max(theirs) - max(ours))
+    enough = min(len(ours), len(theirs)) >= repeats.LEAST
+    if enough and max(map(abs, ends)) <= effect.bound:
+        return Verdict.SAME, interval, None, ""
+    more: int | None = repeats.LEAST - min(len(ours), len(theirs))
+    if enough:
+        more = chance.more_to_tell(ours, theirs, effect.bound, one_sided, _MOST_PROCESSES)
+    wanted = f"{more} more memory processes" if more else f"not even {_MOST_PROCESSES} more"
+    reason = f"processes of one cell differ by as much; {wanted} would settle it"
+    return Verdict.UNCLEAR, interval, more, reason
 
 
 def _more_processes(effect: _Effect, confidence: float) -> int | None:
@@ -400,7 +388,7 @@ def _time_side(metric: Metric, record: Record) -> _Side:
     center = math.log(record.metrics[metric.name] or math.nan)
     if len(series) < 2:
         return _Side(center, None, len(series))
-    return _Side(center, bootstrap_error(series), len(series))
+    return _Side(center, chance.bootstrap_error(series), len(series))
 
 
 def _steps(metric: Metric, record: Record) -> list[list[float]]:
@@ -413,26 +401,6 @@ def _steps(metric: Metric, record: Record) -> list[list[float]]:
         series = [[value] for value in values]
     positive = [[seconds for seconds in process if seconds > 0] for process in series]
     return [process for process in positive if process]
-
-
-def bootstrap_error(processes: Sequence[Sequence[float]], seed: int = 0) -> float:
-    """Standard error of the logarithm of the median over processes of each one's median.
-
-    Processes are drawn with replacement, then steps within each drawn one. The median of m steps
-    drawn from m is the one at a rank that follows the Beta distribution, so it is drawn as such
-    (exact for odd m): a process costs one random number, however many steps it has.
-    """
-    import numpy as np
-
-    random = np.random.default_rng(seed)
-    lengths = np.array([len(process) for process in processes])
-    starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-    ordered = np.log(np.concatenate([np.sort(process) for process in processes]))
-    drawn = random.integers(len(processes), size=(_RESAMPLES, len(processes)))
-    steps = lengths[drawn]
-    ranks = np.floor(random.beta((steps + 1) / 2, (steps + 1) / 2) * steps).astype(int)
-    medians = np.median(ordered[starts[drawn] + np.minimum(ranks, steps - 1)], axis=1)
-    return float(medians.std())
 
 
 def _amount_side(metric: Metric, record: Record) -> _Side:
@@ -469,25 +437,16 @@ def _outcome_row(pair: Pair) -> Row:
         elif b.completed:
             verdict = Verdict.BETTER
     reasons = [
-        f"{name}: {ended(record)}" for name, record in _named(pair) if not record.outcome.completed
+        f"{name}: {record.outcome.words}"
+        for name, record in pair.sides
+        if not record.outcome.completed
     ]
     return Row(pair, OUTCOME, None, None, verdict, reason="; ".join(reasons))
 
 
-def _named(pair: Pair) -> tuple[tuple[str, Record], tuple[str, Record]]:
-    return (pair.baseline_name, pair.baseline), (pair.candidate_name, pair.candidate)
-
-
-def ended(record: Record) -> str:
-    """How a cell that did not complete came to its end, in a few words."""
-    outcome = record.outcome
-    where = f" in {outcome.phase}" if outcome.phase else ""
-    return f"{outcome.status.replace('_', ' ')}{where}"
-
-
 def _unknown(pair: Pair, name: str) -> str:
     reasons = []
-    for who, record in _named(pair):
+    for who, record in pair.sides:
         if name not in record.metrics:
             reasons.append(f"{who}: does not apply")
         elif record.metrics[name] is None:
@@ -518,211 +477,3 @@ def _incomparable(pair: Pair, metric: Metric) -> str:
 def _short(value: Any) -> str:
     text = word(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# What the one holds at its peak that the other does not.
-
-
-@dataclass(frozen=True)
-class Held:
-    """Tensors of one op, shape and dtype, live at the peak of either cell."""
-
-    op: str
-    shape: str
-    dtype: str
-    baseline_count: int
-    baseline_bytes: int
-    candidate_count: int
-    candidate_bytes: int
-    scope: str
-    """The layer or scope that makes most of the difference; empty where TensorFlow tells none."""
-    line: str
-    """The line of code, likewise: `train.py:12`."""
-
-    @property
-    def difference(self) -> int:
-        return self.candidate_bytes - self.baseline_bytes
-
-
-@dataclass(frozen=True)
-class Peaks:
-    """Both peaks, group by group, the largest difference first. Groups sum to the totals."""
-
-    baseline_bytes: int
-    candidate_bytes: int
-    groups: tuple[Held, ...]
-
-    @property
-    def apart(self) -> tuple[Held, ...]:
-        return tuple(
-            group
-            for group in self.groups
-            if group.difference or group.baseline_count != group.candidate_count
-        )
-
-
-def peaks(pair: Pair) -> Peaks | str:
-    """What makes the difference between the peaks of a pair; or why that is not known."""
-    for name, record in _named(pair):
-        if record.allocations is None:
-            reason = record.unavailable.get(
-                "tensor_peak_bytes", "its allocations were not recorded"
-            )
-            return f"{name}: {reason}"
-    sums: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
-    scopes: dict[tuple[str, str, str], Counter[str]] = {}
-    lines: dict[tuple[str, str, str], Counter[str]] = {}
-    for which, (_, record) in enumerate(_named(pair)):
-        assert record.allocations is not None
-        for group in record.allocations.groups:
-            key = _key(group)
-            found = sums.setdefault(key, [(0, 0), (0, 0)])
-            count, size = found[which]
-            found[which] = count + group.count, size + group.bytes
-            differences = scopes.setdefault(key, Counter())
-            for scope in group.scopes:
-                differences[scope.scope] += scope.bytes if which else -scope.bytes
-        for line in record.allocations.lines:
-            place = f"{line.file}:{line.line}" if line.file else ""
-            for part in line.parts:
-                differences = lines.setdefault(_key(part), Counter())
-                differences[place] += part.bytes if which else -part.bytes
-    groups = [
-        Held(*key, *baseline, *candidate, _widest(scopes[key]), _widest(lines.get(key, {})))
-        for key, (baseline, candidate) in sums.items()
-    ]
-    groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
-    return Peaks(
-        sum(group.baseline_bytes for group in groups),
-        sum(group.candidate_bytes for group in groups),
-        tuple(groups),
-    )
-
-
-def _key(group: Group | Part) -> tuple[str, str, str]:
-    shape = group.shape
-    spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
-    return group.op, spelled, group.dtype
-
-
-def _widest(differences: Mapping[str, int]) -> str:
-    apart = {scope: abs(size) for scope, size in differences.items() if scope and size}
-    return max(sorted(apart), key=apart.__getitem__, default="")
-
-
-# In words.
-
-
-def sentence(comparison: Comparison) -> str:
-    """What a person should take away: the pair that memory, or else time, tells apart furthest."""
-    by_pair: dict[int, list[Row]] = {}
-    for row in comparison.rows:
-        by_pair.setdefault(id(row.pair), []).append(row)
-    whole = [rows for rows in by_pair.values() if rows[0].metric != OUTCOME]
-    rows = max(reversed(whole or list(by_pair.values())), key=_decisiveness)
-    pair = rows[0].pair
-    memory, time = _headline(rows, _is_memory), _headline(rows, _is_time)
-    clauses = [_memory_clause(memory)] if memory else []
-    if rows[0].metric == OUTCOME:
-        clauses = [rows[0].reason + _place(pair)]
-    elif time:
-        clauses.append(_time_clause(time, alone=not clauses))
-    elif not memory:
-        clauses.append(_any_clause(rows[0]))
-    missing = len(by_pair) - len(whole)
-    if whole and missing:
-        clauses.append(f"in {missing} of {len(by_pair)} pairs a cell did not complete")
-    return "; ".join(clauses)
-
-
-def _headline(rows: Sequence[Row], kind: Callable[[Row], bool]) -> Row | None:
-    """Of the rows of a kind, the one that speaks for it: peak memory, the steady step."""
-    ours = [row for row in rows if kind(row)]
-    return next((row for row in ours if row.metric in HEADLINES), ours[0] if ours else None)
-
-
-def _is_memory(row: Row) -> bool:
-    return row.metric != OUTCOME and METRICS[row.metric].is_memory
-
-
-def _is_time(row: Row) -> bool:
-    return row.metric != OUTCOME and METRICS[row.metric].is_time
-
-
-def _decisiveness(rows: Sequence[Row]) -> tuple[float, float]:
-    """How far apart memory is found to be, then how far time; of cells that did not complete,
-    whether one of the two got further."""
-    if rows[0].metric == OUTCOME:
-        return float(rows[0].verdict is not Verdict.NOT_COMPARABLE), 0.0
-
-    def apart(row: Row | None) -> float:
-        if row is None or row.verdict not in (Verdict.BETTER, Verdict.WORSE):
-            return 0.0
-        return abs(math.log(row.ratio)) if row.ratio and row.ratio > 0 else math.inf
-
-    return apart(_headline(rows, _is_memory)), apart(_headline(rows, _is_time))
-
-
-_NOUN = {
-    "tensor_peak_bytes": "peak memory",
-    "host_peak_bytes": "peak host memory",
-    "tensor_step_peak_bytes": "memory in a step",
-    "step_seconds": "time",
-}
-
-
-def _noun(row: Row) -> str:
-    return _NOUN.get(row.metric, METRICS[row.metric].label)
-
-
-def _place(pair: Pair) -> str:
-    """Where in the grid the pair stands: ` at while_loop, batch 512`, or nothing."""
-    words = [
-        value if name in ("scenario", "execution", "device") else f"{short(name)} {value}"
-        for name, value in pair.held.items()
-    ]
-    return f" at {', '.join(words)}" if words else ""
-
-
-def _memory_clause(row: Row) -> str:
-    if row.metric not in _NOUN or not row.ratio:
-        return _any_clause(row)
-    one, other = row.pair.candidate_name, row.pair.baseline_name
-    if row.verdict is Verdict.SAME:
-        return f"{one} needs as much {_noun(row)} as {other}{_place(row.pair)}"
-    if row.verdict in (Verdict.BETTER, Verdict.WORSE):
-        return f"{one} needs {_amount(row.ratio)} {_noun(row)} than {other}{_place(row.pair)}"
-    return _any_clause(row)
-
-
-def _time_clause(row: Row, alone: bool) -> str:
-    """Of the pair that the clause before has named, unless it stands alone."""
-    if row.metric != "step_seconds":
-        return _any_clause(row) if alone else f"{_noun(row)} is {row.explanation}"
-    if row.verdict is Verdict.SAME:
-        clause = f"time is the same within {row.same_within}"
-    elif row.ratio and row.verdict in (Verdict.BETTER, Verdict.WORSE):
-        clause = f"a step takes {_amount(row.ratio)} time"
-    else:
-        clause = f"time is {row.explanation}"
-    pair = row.pair
-    named = f"{pair.candidate_name} against {pair.baseline_name}{_place(pair)}: "
-    return named + clause if alone else clause
-
-
-def _any_clause(row: Row) -> str:
-    one, other = (readable(row.metric, value) for value in (row.candidate, row.baseline))
-    pair = row.pair
-    return (
-        f"{_noun(row)}{_place(pair)} of {pair.candidate_name} is {one}, of {pair.baseline_name} "
-        f"{other}: {row.explanation}"
-    )
-
-
-def _amount(ratio: float) -> str:
-    """`3.1 times less`, or `12 % more`."""
-    less = ratio < 1
-    times = 1 / ratio if less else ratio
-    if times >= 1.95:
-        return f"{times:,.1f} times {'less' if less else 'more'}"
-    return f"{abs(ratio - 1) * 100:.2g} % {'less' if less else 'more'}"

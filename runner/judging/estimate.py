@@ -213,10 +213,10 @@ def _combined(metric: Metric, values: list[float]) -> tuple[float, tuple[float, 
     return round(value), interval and (math.floor(interval[0]), math.ceil(interval[1]))
 
 
-def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[float, float]:
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
     """Around the median of at least two processes; see the top of this module."""
     center = statistics.median(values)
-    half = student(len(values) - 1, confidence) * standard_error(values)
+    half = student(len(values) - 1) * standard_error(values)
     return center - half, center + half
 
 

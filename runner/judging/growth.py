@@ -51,6 +51,9 @@ HOST = Tolerance(resolution_bytes=4096, floor_bytes=256 * 1024, settled_share=0.
 """Resident memory comes in pages, and malloc's arenas in leaps: two of its smallest are the floor.
 Over 200 steps that is 2.6 kB a step."""
 
+ALLOCATOR = Tolerance(resolution_bytes=64_000, floor_bytes=256 * 1024, settled_share=0.02)
+"""TensorFlow's own figure, which counts what a tensor's chunk has beyond it."""
+
 BOOKS = Tolerance(resolution_bytes=2048, floor_bytes=32 * 1024, settled_share=0.02)
 """Malloc's books are exact, but caches come and go in them."""
 

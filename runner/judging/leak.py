@@ -124,6 +124,9 @@ def judge(record: Record) -> Leak:
     held = next((each.facts["held"] for each in record.trials if "held" in each.facts), None)
     on_host = not str(record.environment.get("device") or "CPU").startswith("GPU")
     holders, stopped = _holders(held) if held else ((), ())
+    little: tuple[Holder, ...] = ()
+    if sum(each.bytes_per_step for each in holders) < LEAST_BYTES:
+        holders, little = (), holders
     kinds = {each.kind for each in holders} | {each.kind for each in stopped}
     if tensor and tensor > 0 and "tensor" not in kinds:
         what = "tensors, as the memory trial counted them"
@@ -148,7 +151,7 @@ def judge(record: Record) -> Leak:
         leak,
         verdict=verdict,
         sentence=sentence,
-        notes=tuple(_notes(record, replace(leak, verdict=verdict))),
+        notes=tuple(_notes(record, replace(leak, verdict=verdict), little)),
     )
 
 
@@ -182,8 +185,6 @@ def _holders(held: Mapping[str, Any]) -> tuple[tuple[Holder, ...], tuple[Stopped
             where = f"{file}:{line}" if file else "no line of Python"
             stopped.append(Stopped(kind, where, largest["what"], bytes_[-1]))
     with_chains = _with_chains(found, held)
-    if sum(each.bytes_per_step for each in with_chains) < LEAST_BYTES:
-        with_chains = ()
     return with_chains, tuple(sorted(stopped, key=lambda each: -each.bytes))
 
 
@@ -392,10 +393,16 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
 
 
 def _held_as(holder: Holder) -> str:
-    return f"in {holder.what}" if holder.kind in ("native", "graph") else f"of {holder.what}"
+    if holder.kind == "native":  # the table names the op and the function, too
+        under = holder.what.removeprefix("C++ memory").partition(" (")[0].partition(", op ")[0]
+        return f"in C++{under}"
+    return f"in {holder.what}" if holder.kind == "graph" else f"of {holder.what}"
 
 
-def _notes(record: Record, leak: Leak) -> Iterable[str]:
+def _notes(record: Record, leak: Leak, little: Sequence[Holder]) -> Iterable[str]:
+    for each in little:
+        amount = readable_bytes(each.bytes_per_step)
+        yield f"{amount} a step stay at {each.where}, {each.what}: too little to call it a leak"
     growth = leak.host_growth_bytes_per_step or leak.explained_bytes_per_step or 0
     if growth > 0 and leak.verdict == "grows":
         yield _full(record, growth)

@@ -52,6 +52,12 @@ def may_vary(trials: Sequence[Trial], execution: str) -> bool:
     return len(courses) < ALIKE or len(set(courses[:ALIKE])) > 1
 
 
+def differ(trials: Sequence[Trial]) -> bool:
+    """Whether the memory trials have shown that processes differ, in peak or in course."""
+    memory = completed_memory(trials)
+    return any(len({one.facts.get(name) for one in memory}) > 1 for name in (_PEAK, "course"))
+
+
 def needs_more(trials: Sequence[Trial], execution: str) -> bool:
     """Whether one more memory trial would tell more of the peak."""
     memory = completed_memory(trials)

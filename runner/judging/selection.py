@@ -1,4 +1,5 @@
-"""Which cells stand side by side: pairs of records that differ in one thing. A view of records.
+"""The cells of a sweep as a person looks at them: what varies, what stands beside what, what is
+measured along a number; and pairs of records that differ in one thing. A view of records.
 
 Core: standard library only. Within a sweep, the cells of a pair differ in one field and are equal
 in whatever else was varied; between two sweeps or runs they are the same cell.
@@ -32,6 +33,10 @@ class Pair:
     """What was varied elsewhere and is equal here: where in the grid the pair stands."""
 
     @property
+    def sides(self) -> tuple[tuple[str, Record], tuple[str, Record]]:
+        return (self.baseline_name, self.baseline), (self.candidate_name, self.candidate)
+
+    @property
     def other_code(self) -> str | None:
         """How the user's own code differs between the two, where it does."""
         return code.difference(self.baseline.environment, self.candidate.environment)
@@ -47,6 +52,12 @@ class Selection:
 
 def words(record: Record) -> Words:
     return {name: word(value) for name, value in fields(record.spec).items()}
+
+
+def title(record: Record) -> str:
+    """`while_loop · graph · batch 32`."""
+    spec = record.spec
+    return f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
 
 
 UNSAID = "default"
@@ -74,6 +85,10 @@ def differing(first: Record, second: Record) -> list[str]:
     return [name for name in a if name in b and a[name] != b[name]]
 
 
+_NO_AXES = ("seed", "device.index")
+"""Numbers that are names."""
+
+
 # Within a sweep.
 
 
@@ -85,9 +100,8 @@ def by_field(
     `baseline` is the value that the others are compared with: the first one, unless it is named.
     A field whose value follows from that of `by` (a scenario's own execution) is not held equal.
     """
-    newest = {record.cell: record for record in sorted(records, key=lambda each: each.started_at)}
-    cells = [newest[cell] for cell in dict.fromkeys(record.cell for record in records)]
-    grid = _Grid(cells)
+    grid = Grid(records)
+    cells = grid.records
     if not grid.varied:
         same = "one cell" if len(cells) == 1 else f"{len(cells)} cells, all alike"
         raise BadInput(
@@ -97,7 +111,7 @@ def by_field(
     by = grid.default() if by is None else grid.named(by)
     if by not in grid.varied:
         raise grid.not_varied(by)
-    values = grid.values(by)
+    values = grid.values[by]
     if baseline is not None and baseline not in values:
         raise BadInput(
             f"--baseline {baseline}: no cell has {by}={baseline}.", nearest(baseline, values)
@@ -116,23 +130,90 @@ def by_field(
     return Selection(tuple(pairs), tuple(notes))
 
 
-class _Grid:
-    """Cells as points, each a mapping from field to word, and the fields that tell them apart."""
+@dataclass(frozen=True)
+class Row:
+    """A cell under the name that it has within its group."""
 
-    def __init__(self, cells: Sequence[Record]) -> None:
-        self.cells = cells
-        self.points = side_by_side(cells)
-        seen: dict[str, set[str]] = {}
+    name: str
+    record: Record
+
+
+@dataclass(frozen=True)
+class Series:
+    """Cells that differ in one number alone, in its order."""
+
+    name: str
+    points: tuple[tuple[float, Record], ...]
+
+
+class Grid:
+    """Cells in the order in which they were asked for, of one measured twice the newest: points,
+    each a mapping from field to word, and the fields that tell them apart."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        newest = {each.cell: each for each in sorted(records, key=lambda each: each.started_at)}
+        self.records = [newest[cell] for cell in dict.fromkeys(each.cell for each in records)]
+        self.points = side_by_side(self.records)
+        self._words = {each.cell: own for each, own in zip(self.records, self.points, strict=True)}
+        self._fields = {each.cell: fields(each.spec) for each in self.records}
+        sweeps = [each.sweep or {} for each in self.records]
+        self.swept = [str(name) for sweep in sweeps for name in sweep.get("swept", ())]
+        """As its sweep knows them, in the order in which they were typed."""
+        values: dict[str, dict[str, None]] = {name: {} for name in self.swept}
         for point in self.points:
             for name, value in point.items():
-                seen.setdefault(name, set()).add(value)
-        self.varied = [name for name, values in seen.items() if len(values) > 1]
+                values.setdefault(name, {})[value] = None
+        self.values = {name: list(each) for name, each in values.items()}
+        self.varied = [name for name, each in self.values.items() if len(each) > 1]
+        """What was swept first comes first."""
 
-    def values(self, name: str) -> list[str]:
-        return list(dict.fromkeys(point[name] for point in self.points if name in point))
+    def word(self, record: Record, name: str) -> str:
+        """A field's value; nothing where the cell has no such field."""
+        return self._words[record.cell].get(name, "")
+
+    def number(self, record: Record, name: str) -> float | None:
+        value = self._fields[record.cell].get(name)
+        return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+    def label(self, record: Record, names: Sequence[str] | None = None) -> str:
+        """`while_loop · batch 32 · graph`."""
+        own = self._words[record.cell]
+        names = self.varied if names is None else names
+        return " · ".join(said(name, own[name]) for name in names if name in own) or "every cell"
+
+    def groups(self) -> list[tuple[str, list[Row]]]:
+        """Cells that differ in what was swept first stand together under what they have in common:
+        so that strategies are beside each other, and not batch sizes."""
+        if not self.varied:
+            return [("", [Row(self.label(each, ["scenario"]), each) for each in self.records])]
+        by = self.varied[0]
+        held = [name for name in self.varied[1:] if not self._follows(name, by)]
+        own = [name for name in self.varied if name not in held]
+        found: dict[str, list[Row]] = {}
+        for record in self.records:
+            heading = self.label(record, held) if held else ""
+            found.setdefault(heading, []).append(Row(self.label(record, own), record))
+        return list(found.items())
+
+    def axes(self) -> list[str]:
+        """The numbers that vary, where some cells differ in that alone."""
+        return [
+            name
+            for name in self.varied
+            if name not in _NO_AXES and any(len(series.points) > 1 for series in self.series(name))
+        ]
+
+    def series(self, axis: str) -> list[Series]:
+        held = [name for name in self.varied if name != axis]
+        found: dict[str, dict[float, Record]] = {}
+        for record in self.records:
+            value = self.number(record, axis)
+            if value is not None:
+                found.setdefault(self.label(record, held), {})[value] = record
+        return [Series(name, tuple(sorted(points.items()))) for name, points in found.items()]
 
     def place(self, cell: Record) -> str:
-        own = self.points[self.cells.index(cell)]
+        own = self._words[cell.cell]
         return " ".join(f"{name}={own[name]}" for name in self.varied if name in own)
 
     def named(self, by: str) -> str:
@@ -146,17 +227,16 @@ class _Grid:
         A record knows what its sweep varies, in the order in which it was typed. Where it does
         not, cells came in an order in which what was typed first varies slowest.
         """
-        swept = [str(name) for cell in self.cells for name in (cell.sweep or {}).get("swept", ())]
 
         def order(name: str) -> tuple[int, int]:
-            first, *_ = self.values(name)
+            first, *_ = self.values[name]
             changed = next(
                 i for i, point in enumerate(self.points) if point.get(name, first) != first
             )
-            return swept.index(name) if name in swept else len(swept), -changed
+            return self.swept.index(name) if name in self.swept else len(self.swept), -changed
 
         for name in sorted(self.varied, key=order):
-            if self.pairs(name, self.values(name)[0]):
+            if self.pairs(name, self.values[name][0]):
                 return name
         raise BadInput(
             "no two cells differ in one field and are equal in the rest.",
@@ -164,9 +244,9 @@ class _Grid:
         )
 
     def not_varied(self, by: str) -> BadInput:
-        if self.values(by):
+        if self.values.get(by):
             return BadInput(
-                f"--by {by}: is {self.values(by)[0]} in every cell.",
+                f"--by {by}: is {self.values[by][0]} in every cell.",
                 f"Varied are {', '.join(self.varied)}.",
             )
         return BadInput(f"--by {by}: no cell has such a field.", nearest(by, self.varied))
@@ -183,7 +263,7 @@ class _Grid:
             if by in point and point[by] != baseline:
                 others.setdefault(tuple(point[name] for name in common), []).append(index)
         return [
-            _pair(self.cells[one], self.cells[other], by, apart, held)
+            _pair(self.records[one], self.records[other], by, apart, held)
             for one, point in enumerate(self.points)
             if point.get(by) == baseline
             for other in others.get(tuple(point[name] for name in common), [])
@@ -215,12 +295,17 @@ def _pair(
 
 def _called(own: Words, by: str, apart: Sequence[str]) -> str:
     """`while_loop`; or `while_loop (graph)`, where the other is not in graph."""
-    speaking = ("scenario", "execution", "device")
+    others = ", ".join(said(name, own[name]) for name in apart)
+    return said(by, own[by]) + (f" ({others})" if others else "")
 
-    def said(name: str) -> str:
-        return own[name] if name in speaking else f"{short(name)} {own[name]}"
 
-    return said(by) + (f" ({', '.join(map(said, apart))})" if apart else "")
+SPEAKING = ("scenario", "execution", "device")
+"""Fields whose values say what they are."""
+
+
+def said(name: str, value: str) -> str:
+    """A field with its value, as one speaks of it: `while_loop`, `batch 32`."""
+    return value if name in SPEAKING else f"{short(name)} {value}"
 
 
 def short(name: str) -> str:
@@ -239,7 +324,7 @@ def by_path(groups: Mapping[str, Sequence[Record]], baseline: str | None = None)
         raise BadInput(f"--baseline {baseline}: is none of the paths.", nearest(baseline, names))
     first = baseline or names[0]
     others = [name for name in names if name != first]
-    varied = _Grid([record for records in groups.values() for record in records]).varied
+    varied = Grid([record for records in groups.values() for record in records]).varied
     for same in (_cell, _however_measured):
         old = {same(record): record for record in groups[first]}
         pairs, notes = [], []

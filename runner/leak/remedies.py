@@ -1,13 +1,15 @@
 """What can be done: what came of the remedies that were tried, and what to write, from the holder.
 
-Core: standard library only.
+Core: standard library and NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
+from runner.judging import growth
 from runner.judging.leak import Holder, Leak, Remedy
+from runner.metrics import readable_bytes
 from runner.records import Record
 
 _STOPS, _HELPS, _HARMS = 0.1, 0.8, 1.25
@@ -27,6 +29,9 @@ def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
     if not before:
         return Remedy(change, command, after, "unclear: too little grows for one process to tell")
     if after is None:
+        most = growth.at_most(_grew(record, name))
+        if most is not None and most <= _STOPS * before:
+            return Remedy(change, command, None, f"stops it: at most {readable_bytes(most)} a step")
         why = record.unavailable.get(name, "it was not measured")
         return Remedy(change, command, None, f"unclear: {why}")
     share = after / before
@@ -35,6 +40,13 @@ def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
     if share <= _HELPS:
         return Remedy(change, command, after, "helps")
     return Remedy(change, command, after, "makes it worse" if share > _HARMS else "does not help")
+
+
+def _grew(record: Record, name: str) -> list[growth.Growth]:
+    of = growth.of_host if name.startswith("host") else growth.of_tensors
+    kind = "timing" if name.startswith("host") else "memory"
+    found = [of(trial) for trial in record.trials if trial.kind == kind]
+    return [each for each in found if each is not None]
 
 
 def in_code(leak: Leak) -> Iterator[Remedy]:
@@ -87,9 +99,3 @@ def _of_graphs(holder: Holder) -> str:
     if any("model" in each.lower() for each in (*holder.chain, holder.what, holder.code or "")):
         return "build the model once and load new weights into it: `model.set_weights(weights)`"
     return "build the graph once, outside of the step"
-
-
-def described(remedies: Mapping[str, Remedy]) -> str:
-    """The one sentence on what works."""
-    works = [name for name, each in remedies.items() if each.verdict == "stops it"]
-    return f"{' or '.join(works)} stops it" if works else "nothing that was tried stops it"

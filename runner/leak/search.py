@@ -1,7 +1,8 @@
 """The search for one cell's leak after the other: measure, judge, try what could help.
 
-Every part is a run of the engine's, with a record of its own; so a remedy that looks good can be
-compared, reported and published as any run can.
+Every part is a run of the engine's, with a record of its own, and the remedies of a cell are run as
+a sweep's cells are; so a remedy that looks good can be compared, reported and published as any run
+can.
 """
 
 from __future__ import annotations
@@ -46,16 +47,16 @@ class Search:
     def _seek(self, cell: Planned) -> None:
         name = self._name(cell)
         wanted = replace(cells.to_measure(cell), number=self._next())
-        folder = self._measure(wanted)
+        (folder,) = self._measure(wanted)
         leak = judging.judge(records.read(folder))
         self.leaks[name] = leak
         tried = []
-        if self.with_remedies:
-            for attempt in cells.attempts(cell, leak):
-                trial = cells.tried(wanted, self._next(), attempt, leak)
-                record = records.read(self._measure(trial))
+        if self.with_remedies and (attempts := [*cells.attempts(cell, leak)]):
+            trials = [cells.tried(wanted, self._next(), attempt, leak) for attempt in attempts]
+            for attempt, folder in zip(attempts, self._measure(*trials), strict=True):
                 words = cell.overrides if self.plan.is_sweep else ()
                 command = " ".join([self.command, shlex.join([*words, *attempt.words])])
+                record = records.read(folder)
                 tried.append(remedies.outcome(attempt.change, command, leak, record))
         self.leaks[name] = replace(leak, remedies=(*tried, *remedies.in_code(leak)))
 
@@ -63,20 +64,22 @@ class Search:
         self._number += 1
         return self._number - 1
 
-    def _measure(self, cell: Planned) -> Path:
-        run = engine.open_cell(cell, self.folder, (), None)
+    def _measure(self, *wanted: Planned) -> list[Path]:
+        """Each in a folder of its own; their trials take turns, or run side by side, as a sweep's
+        do."""
+        runs = [engine.open_cell(cell, self.folder, (), None) for cell in wanted]
         result = engine.run_all(
-            [run],
+            runs,
             self.folder,
             self._server,
             self._machine,
             self._progress,
             engine.nobody,
-            cell.experiment.seed,
+            self.plan.cells[0].experiment.seed,
         )
         if result.interrupted:
             raise result.interrupted
-        return run.folder
+        return [run.folder for run in runs]
 
     def _name(self, cell: Planned) -> str:
         said = {key: cell.said.get(key) for key in self.plan.swept}

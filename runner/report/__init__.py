@@ -42,7 +42,7 @@ def write(folder: Path, into: Path | None = None) -> Path:
         from runner.report.sweep_page import sweep_page
 
         text = sweep_page([_light(records.read(each)) for each in records.find(folder)], folder)
-    return _keep((into or folder) / REPORT_FILE, text)
+    return places.write((into or folder) / REPORT_FILE, text)
 
 
 def _light(record: Record) -> Record:
@@ -66,10 +66,10 @@ def views(folder: Path) -> list[Path]:
     written = []
     if allocations.curve.seconds:
         timeline = json.dumps(allocation_views.chrome_trace(allocations), separators=(",", ":"))
-        written.append(_keep(folder / TIMELINE_FILE, timeline))
+        written.append(places.write(folder / TIMELINE_FILE, timeline))
     if all(group.scopes for group in allocations.groups):
-        written.append(_keep(folder / FOLDED_FILE, allocation_views.folded(allocations)))
-    return [*written, _keep(folder / TABLE_FILE, groups_csv(allocations))]
+        written.append(places.write(folder / FOLDED_FILE, allocation_views.folded(allocations)))
+    return [*written, places.write(folder / TABLE_FILE, groups_csv(allocations))]
 
 
 def groups_csv(allocations: Allocations) -> str:
@@ -106,9 +106,3 @@ def pictures(folder: Path, into: Path | None = None) -> list[Path]:
         return draw_run(records.read(folder), into or folder)
     found = [_light(records.read(each)) for each in records.find(folder)]
     return draw_sweep(found, into or folder)
-
-
-def _keep(path: Path, text: str) -> Path:
-    with places.whole(path) as scratch:
-        scratch.write_text(text, encoding="utf-8", errors="replace")
-    return path

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from runner.judging import comparison, selection
+from runner.judging import selection
 from runner.judging.law import Law, law
+from runner.judging.selection import Grid, Series
 from runner.judging.tolerance import tolerance
 from runner.metrics import METRICS, readable_bytes
 from runner.report.charts import SERIES, At, Line, Scale, fitting, plot
-from runner.report.grid import Grid, Series
 from runner.report.markup import Node, tag
 from runner.report.tables import Cell, Head, exact_bytes, table
 
@@ -44,7 +44,7 @@ class Track:
     def lost(self) -> str:
         """Where there is no peak, and why."""
         return "; ".join(
-            f"{comparison.ended(record)} at {number(x)}"
+            f"{record.outcome.words} at {number(x)}"
             for x, record in self.series.points
             if record.metrics.get(_PEAK) is None
         )

@@ -11,10 +11,10 @@ from xml.etree.ElementTree import Element
 
 from runner import places, shape
 from runner.judging import selection
+from runner.judging.selection import Grid
 from runner.metrics import readable_bytes
 from runner.plan import PLAN_FILE
 from runner.records import Record, Trial
-from runner.report.grid import Grid
 from runner.report.markup import Node, tag
 
 _MOST_VALUES = 8

@@ -19,12 +19,13 @@ from runner import places
 from runner.allocations import Allocations
 from runner.export.allocations import label
 from runner.foreign import printable
+from runner.judging import selection
+from runner.judging.selection import Grid
 from runner.metrics import readable_bytes, readable_seconds
 from runner.records import Record
 from runner.report import PEAK_PICTURE, peak
 from runner.report.along import Along
 from runner.report.charts import Bar, Dots, Part, Scale, fitting, from_zero
-from runner.report.grid import Grid
 from runner.report.sweep_page import chart_rows, peak_bar, step_row, title_of
 
 TIMELINE_FILE = "timeline.png"
@@ -53,8 +54,7 @@ def draw_run(record: Record, folder: Path) -> list[Path]:
     allocations = record.allocations
     if not allocations or not allocations.groups:
         return []
-    spec = record.spec
-    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+    title = selection.title(record)
     drawn = [_keep(_peak(allocations, title), folder / PEAK_PICTURE)]
     if allocations.curve.seconds:
         drawn.append(_keep(_timeline(allocations, title), folder / TIMELINE_FILE))
@@ -71,13 +71,8 @@ def _peak(allocations: Allocations, title: str) -> Figure:
         rows.append((f"{len(rest)} smaller groups", left.split, left.bytes))
     figure = Figure(figsize=(9, 1.6 + 0.34 * len(rows)), layout="constrained")
     axes = figure.add_subplot()
-    named: set[str] = set()
     for row, (_, split, size) in enumerate(rows):
-        end = 0.0
-        for part in peak.parts(split, size):
-            _stretch(axes, row, end, part, None if part.kind in named else part.kind)
-            named.add(part.kind)
-            end += part.value
+        end = _stack(axes, row, peak.parts(split, size))
         share = peak.percent(size / allocations.total_bytes)
         _beside(axes, row, end, f"{readable_bytes(size)}, {share}")
     axes.set_yticks(range(len(rows)), [_short(name) for name, _, _ in rows])
@@ -111,13 +106,8 @@ def _peaks(grid: Grid) -> Figure:
     rows = chart_rows(grid, peak_bar)[:_MOST_ROWS]
     figure, axes, places = _by_cell(grid, rows, "peak tensor memory")
     longest = max((sum(part.value for part in row.parts) for row in rows), default=0.0)
-    named: set[str] = set()
     for row, place in zip(rows, places, strict=True):
-        end = 0.0
-        for part in row.parts:
-            _stretch(axes, place, end, part, None if part.kind in named else part.kind)
-            named.add(part.kind)
-            end += part.value
+        end = _stack(axes, place, row.parts)
         _beside(axes, place, end, row.remark if row.missing else row.figure)
     _ticks(axes, from_zero([1.15 * longest], readable_bytes), across=True)
     _name_parts(axes)
@@ -169,12 +159,17 @@ def _by_cell(
     return figure, axes, places
 
 
-def _stretch(axes: Axes, place: float, start: float, part: Part, label: str | None) -> None:
-    colour, hatch = _LOOKS[part.kind]
-    axes.barh(
-        place, part.value, left=start, height=0.7, color=colour, hatch=hatch,
-        edgecolor="white", linewidth=0, label=label,
-    )  # fmt: skip
+def _stack(axes: Axes, place: float, parts: Sequence[Part]) -> float:
+    """A bar's parts, one beside the other; returns where it ends. Each kind has a label."""
+    end = 0.0
+    for part in parts:
+        colour, hatch = _LOOKS[part.kind]
+        axes.barh(
+            place, part.value, left=end, height=0.7, color=colour, hatch=hatch,
+            edgecolor="white", linewidth=0, label=part.kind,
+        )  # fmt: skip
+        end += part.value
+    return end
 
 
 def _beside(axes: Axes, place: float, end: float, text: str) -> None:

@@ -11,11 +11,11 @@ from xml.etree.ElementTree import Element
 from runner.allocations import Allocations
 from runner.export.command import reproduce
 from runner.judging import estimate, selection
+from runner.judging.selection import Grid
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Trial
 from runner.report import asked, peak, picture
 from runner.report.charts import Dot, Dots, Line, Linear, dots, from_zero, plot
-from runner.report.grid import Grid, said
 from runner.report.lines import lines_table
 from runner.report.markup import Node, page, tag
 from runner.report.tables import (
@@ -42,8 +42,7 @@ _MOST_POINTS = 400
 
 
 def run_page(record: Record, folder: Path) -> str:
-    spec = record.spec
-    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+    title = selection.title(record)
     return page(
         title,
         tag("header", tag("h1", title), _asked(record), *_outcome(record)),
@@ -65,7 +64,7 @@ def _section(title: str, *content: Node) -> Element:
 def _asked(record: Record) -> Element:
     spec = record.spec
     parameters = [
-        said(name, selection.word(value))
+        selection.said(name, selection.word(value))
         for name, value in selection.fields(spec).items()
         if name.startswith("scenario.")
     ]
@@ -93,9 +92,9 @@ def _outcome(record: Record) -> Iterator[Node]:
 def failure(record: Record) -> Iterator[Node]:
     """How it ended, and the reason as it was given."""
     outcome = record.outcome
-    where = f" in {outcome.phase}" if outcome.phase else ""
-    words = outcome.status.replace("_", " ").capitalize() + where
-    yield tag("p", tag("span", "✗ ", aria_hidden="true"), words, class_="sentence failed")
+    words = outcome.words
+    said = words[0].upper() + words[1:]
+    yield tag("p", tag("span", "✗ ", aria_hidden="true"), said, class_="sentence failed")
     if outcome.reason:
         yield asked.code(outcome.reason)
 
@@ -252,11 +251,9 @@ def _trial(trial: Trial) -> list[Cell]:
         ("host_peak_bytes", max(known, default=None)),
     ]
     steps = max((len(series) for series in trial.steps.values()), default=0)
-    status = trial.outcome.status.replace("_", " ")
-    where = f" in {trial.outcome.phase}" if trial.outcome.phase else ""
     return [
         Cell(f"{trial.kind} {trial.index}"),
-        Cell(status + where, remark=trial.outcome.reason or ""),
+        Cell(trial.outcome.words, remark=trial.outcome.reason or ""),
         Cell(f"{steps:,}", value=steps, figure=True),
         *(_value(name, value) for name, value in figures),
     ]

@@ -10,22 +10,14 @@ from typing import TypeVar
 from xml.etree.ElementTree import Element
 
 from runner.errors import BadInput
-from runner.judging import comparison, selection
+from runner.judging import comparison, selection, sentence
 from runner.judging.comparison import Comparison
+from runner.judging.selection import Grid
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds
 from runner.records import Record, Status
 from runner.report import asked, peak, picture
 from runner.report.along import Along
-from runner.report.charts import (
-    Bar,
-    Dot,
-    Dots,
-    Part,
-    bars,
-    dots,
-    legend,
-)
-from runner.report.grid import Grid
+from runner.report.charts import Bar, Dot, Dots, Part, bars, dots, legend
 from runner.report.markup import Node, page, tag
 from runner.report.tables import (
     Cell,
@@ -100,8 +92,7 @@ def title_of(grid: Grid) -> str:
     for name in grid.varied:
         values = grid.values[name]
         words = ", ".join(values) if len(values) <= 5 else f"{values[0]} ... {values[-1]}"
-        speaking = name in ("scenario", "execution", "device")
-        parts.append(words if speaking else f"{selection.short(name)} {words}")
+        parts.append(selection.said(name, words))
     first = [] if "scenario" in grid.varied else [grid.values["scenario"][0]]
     return " × ".join([*first, *parts])
 
@@ -135,7 +126,7 @@ def _compare(grid: Grid) -> Comparison | None:
 
 def _sentences(compared: Comparison | None, alongs: Sequence[Along]) -> Iterator[Node]:
     if compared:
-        yield tag("p", f"{comparison.sentence(compared)}.", class_="sentence")
+        yield tag("p", f"{sentence.sentence(compared)}.", class_="sentence")
     for each in alongs:
         if words := each.sentence():
             yield tag("p", words, class_="sentence second")
@@ -166,7 +157,7 @@ def peak_bar(name: str, record: Record, heading: str) -> Bar:
 
 def _why(record: Record, metric: str) -> str:
     if not record.outcome.completed:
-        return comparison.ended(record)
+        return record.outcome.words
     return record.unavailable.get(metric, "does not apply")
 
 
@@ -233,7 +224,7 @@ def _field(grid: Grid, record: Record, name: str) -> Cell:
 def outcome_cell(record: Record) -> Cell:
     mark = "✓ " if record.outcome.completed else "✗ "
     return Cell(
-        tag("span", tag("span", mark, aria_hidden="true"), comparison.ended(record),
+        tag("span", tag("span", mark, aria_hidden="true"), record.outcome.words,
             class_=None if record.outcome.completed else "failed"),
         remark=record.outcome.reason or "",
     )  # fmt: skip
@@ -338,7 +329,7 @@ def _pairs(compared: Comparison | None) -> Iterator[Node]:
             figures = [Cell(readable(row.metric, each), value=each, figure=True) for each in values]
         else:
             label = row.metric
-            figures = [Cell(comparison.ended(each)) for each in (pair.candidate, pair.baseline)]
+            figures = [Cell(each.outcome.words) for each in (pair.candidate, pair.baseline)]
         interval = ""
         if row.interval:
             low, high = row.interval
@@ -378,7 +369,7 @@ def _failures(grid: Grid) -> Iterator[Node]:
     for record in grid.records:
         if not record.outcome.completed:
             first_line, *_ = (record.outcome.reason or "").strip().splitlines() or [""]
-            key = (comparison.ended(record), _numberless(first_line))
+            key = (record.outcome.words, _numberless(first_line))
             found.setdefault(key, []).append(record)
     for (ended, _), records in found.items():
         reason = records[0].outcome.reason or "no reason is known"

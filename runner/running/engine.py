@@ -1,7 +1,8 @@
 """Running a plan: all cells' trials in rounds, so that a slow minute hits all cells alike.
 
-A round takes each cell's next trial, in shuffled order; a run is a plan of one. Between trials the
-parent writes, draws and publishes; during one it sleeps. What is finished is on the disk at once,
+A round takes each cell's next trial, in shuffled order; a run is a plan of one. Memory trials may
+run side by side (`company`), all others alone: between them the parent writes, draws and publishes;
+during one it sleeps. What is finished is on the disk at once,
 so `resume` opens the same folders again and runs only what is missing. Nothing of a finished cell
 stays in memory but its outcome: a thousand cells weigh no more than ten.
 """
@@ -12,7 +13,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,8 +22,8 @@ from runner import code, places
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
 from runner.plan import PLAN_FILE, Assignment, Plan, Planned
-from runner.records import Outcome, Status
-from runner.running import folders, lifecycle
+from runner.records import Outcome, Status, Trial
+from runner.running import company, folders, lifecycle
 from runner.running.interruption import uncut
 from runner.running.lifecycle import Run
 
@@ -140,8 +141,7 @@ def _remember(plan: Plan, folder: Path) -> None:
             )
         return
     words = [list(planned.overrides) for planned in plan.cells]
-    with places.whole(path) as scratch:
-        scratch.write_text(json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
+    places.write(path, json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
 
 
 def run_all(
@@ -155,27 +155,39 @@ def run_all(
 ) -> Result:
     """Run what is missing, in rounds, and close each run as its evidence is complete."""
     interrupted: Interrupted | None = None
+    at_once = runs[0].experiment.measure.side_by_side if runs else None  # one for all of a plan
+
+    def keep(run: Run, trial: Trial, seconds: float) -> None:
+        assignment = run.next
+        assert assignment is not None
+        with uncut():
+            lifecycle.add_trial(run, trial)
+        if run.next is None:
+            _finish(run, machine, publisher)
+        observer.ended(run, assignment, seconds)
+
     try:
         observer.begins(runs)
         for run in runs:
             if run.next is None:  # resumed, or unsupported
                 _finish(run, machine, publisher)
-        for run in _rounds(runs, random.Random(seed)):
-            assignment = run.next
-            assert assignment is not None
-            if assignment.is_timed:
-                publisher.wait_ready()  # its preparation must not run beside a timing trial
-            with _timed(observer, run, assignment):
+        several = company.Company(server, at_once)
+        for together, alone in _rounds(runs, random.Random(seed), at_once):
+            with closing(several.trials(together, observer.trial)) as ends:
+                for end in ends:
+                    keep(end.run, end.trial, end.seconds)
+            for run in alone:
+                assignment = _begins(run, observer)
+                if assignment.is_timed:
+                    publisher.wait_ready()  # its preparation must not run beside a timing trial
+                started = time.monotonic()
                 trial = server.run(
                     assignment,
                     run.experiment.measure.timeout_seconds,
                     nobody.phase if assignment.is_timed else observer.phase,
                     folders.log_file(run.folder),
                 )
-                with uncut():
-                    lifecycle.add_trial(run, trial)
-                if run.next is None:
-                    _finish(run, machine, publisher)
+                keep(run, trial, time.monotonic() - started)
         publisher.wait_ready()
     except Interrupted as stop:
         interrupted = stop
@@ -203,16 +215,22 @@ def close(run: Run, machine: Mapping[str, Any]) -> None:
         report.views(run.folder)
 
 
-def _rounds(runs: Sequence[Run], shuffler: random.Random) -> Iterator[Run]:
-    """Every run that still lacks evidence, once a round."""
+def _begins(run: Run, observer: Observer) -> Assignment:
+    assignment = run.next
+    assert assignment is not None
+    observer.trial(run, assignment)
+    return assignment
+
+
+def _rounds(
+    runs: Sequence[Run], shuffler: random.Random, at_once: int | None
+) -> Iterator[tuple[list[Run], list[Run]]]:
+    """Every run that still lacks evidence, once a round: those whose trials may have company first,
+    as they tell of memory, then those that want to be alone."""
     while missing := [run for run in runs if run.next is not None]:
         shuffler.shuffle(missing)
-        yield from missing
-
-
-@contextmanager
-def _timed(observer: Observer, run: Run, assignment: Assignment) -> Iterator[None]:
-    observer.trial(run, assignment)
-    started = time.monotonic()
-    yield
-    observer.ended(run, assignment, time.monotonic() - started)
+        together = [run for run in missing if at_once != 1 and company.may_have(run)]
+        if len(together) < 2:
+            together = []
+        beside = set(map(id, together))
+        yield together, [run for run in missing if id(run) not in beside]

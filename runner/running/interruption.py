@@ -49,5 +49,5 @@ def uncut() -> Iterator[None]:
         yield
     finally:
         _holding = False
-    if _held_back:
-        raise Interrupted(_held_back.pop())
+        if _held_back:  # even where the work failed: the user's wish comes before the error
+            raise Interrupted(_held_back.pop())

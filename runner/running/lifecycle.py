@@ -70,8 +70,7 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
     (folder / records.TRIALS_FILE).touch()
     config = folder / CONFIG_FILE
     if not config.exists():
-        with places.whole(config) as scratch:
-            scratch.write_text(planned.composed)
+        places.write(config, planned.composed)
     modified = datetime.fromtimestamp(config.stat().st_mtime, UTC)
     run = Run(planned, folder, sweep, modified.isoformat(timespec="milliseconds"))
     run.assignments = assignments(planned.experiment)

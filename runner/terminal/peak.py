@@ -18,6 +18,7 @@ from runner.report.peak import (
     uncounted,
     where,
 )
+from runner.terminal.tables import aligned, widths
 
 By = Literal["line", "layer", "op"]
 
@@ -61,9 +62,9 @@ def _by_line(allocations: Allocations, most: int) -> list[str]:
         details.append("")
     rows.append([*_sizes(total, total), "sum", ""])
     details.append("")
-    indent = " " * (sum(_widths(rows)[:3]) + 6)
+    indent = " " * (sum(widths(rows)[:3]) + 6)
     text = []
-    for row, detail in zip(_aligned(rows, range(3)), details, strict=True):
+    for row, detail in zip(aligned(rows, range(3)), details, strict=True):
         text += [row, f"{indent}{detail}"] if detail else [row]
     return text
 
@@ -100,7 +101,7 @@ def _by_layer(allocations: Allocations, most: int) -> list[str]:
     if rest := layers[most:]:
         size, count = sum(one.bytes for one in rest), sum(one.tensors for one in rest)
         rows.append([*_sizes(size, total), f"{count:,}", f"{len(rest)} smaller ones"])
-    return _aligned(rows, range(4))
+    return aligned(rows, range(4))
 
 
 def _by_op(allocations: Allocations, most: int) -> list[str]:
@@ -114,7 +115,7 @@ def _by_op(allocations: Allocations, most: int) -> list[str]:
     if rest := groups[most:]:
         rows.append([f"{len(rest)} smaller groups", "", "", *_counted(rest, total), ""])
     rows.append(["sum", "", "", *_counted(groups, total), ""])
-    return _aligned(rows, range(3, 7))
+    return aligned(rows, range(3, 7))
 
 
 def _leaks(leaks: Sequence[Leak], frames: Sequence[Frame]) -> Iterator[str]:
@@ -132,7 +133,7 @@ def _leaks(leaks: Sequence[Leak], frames: Sequence[Frame]) -> Iterator[str]:
                 _cut(frame.code) if frame else "",
             ]
         )
-    yield from _aligned(rows, range(2))
+    yield from aligned(rows, range(2))
     if len(leaks) > MOST_LEAKS:
         yield f"and {len(leaks) - MOST_LEAKS} smaller ones"
 
@@ -148,18 +149,3 @@ def _sizes(size: int, total: int) -> list[str]:
 
 def _cut(code: str) -> str:
     return code if len(code) <= MOST_CODE else f"{code[: MOST_CODE - 1]}…"
-
-
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip(*rows, strict=True)]
-
-
-def _aligned(rows: Sequence[Sequence[str]], figures: range) -> list[str]:
-    widths = _widths(rows)
-    return [
-        "  ".join(
-            text.rjust(width) if number in figures else text.ljust(width)
-            for number, (text, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+from runner.judging.selection import SPEAKING
 from runner.plan import Assignment, Plan
 from runner.running.lifecycle import Run
 from runner.terminal.console import draws, in_place, readable_duration
@@ -28,7 +29,7 @@ QUIET_SECONDS = 30.0
 def swept_words(swept: Mapping[str, Any]) -> str:
     """A cell as its sweep tells it from the others: `while_loop batch_size=32`."""
     words = [
-        str(value) if key in ("scenario", "execution", "device") else f"{key}={value}"
+        str(value) if key in SPEAKING else f"{key}={value}"
         for key, value in swept.items()
         if value is not None
     ]

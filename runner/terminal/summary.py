@@ -24,6 +24,7 @@ from runner.report.peak import uncounted
 from runner.running.engine import Result
 from runner.running.session import Views
 from runner.terminal.console import readable_duration, styled
+from runner.terminal.tables import widths
 from runner.tracking import LOCAL_UI, Links
 
 MOST_ROWS = 40
@@ -56,7 +57,7 @@ def of_run(folder: Path, seconds: float, page: str | None) -> str:
     out = sys.stdout
     record = records.read(folder)
     spec = record.spec
-    title = f"{spec['scenario']} · {spec['execution']} · batch {spec['batch_size']}"
+    title = selection.title(record)
     device = record.environment.get("device")
     lines = ["", styled(f"{title} · {device}" if device else title, "1", out)]
     parameters = [f"{key}={selection.word(value)}" for key, value in spec["parameters"].items()]
@@ -94,8 +95,7 @@ _RETRACING = re.compile(
 
 
 def _ended(outcome: Outcome) -> str:
-    where = f" in {outcome.phase}" if outcome.phase else ""
-    return f"{outcome.status.replace('_', ' ')}{where}: {outcome.reason}"
+    return f"{outcome.words}: {outcome.reason}"
 
 
 def _evidence(record: Record) -> str:
@@ -277,11 +277,11 @@ def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[s
     heads = [selection.short(name) for name in fields]
     figures = [_HEADS.get(name, METRICS[name].label) for name in _COLUMNS]
     shown = best[:MOST_ROWS]
-    widths = _widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
-    measured = _widths([figures, *(cell.figures for cell in (*shown, *failed) if cell.is_measured)])
+    wide = widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
+    measured = widths([figures, *(cell.figures for cell in (*shown, *failed) if cell.is_measured)])
 
     def row(words: Sequence[str], figures: Sequence[str] = ()) -> str:
-        left = [f"{text:<{width}}" for text, width in zip(words, widths, strict=True)]
+        left = [f"{text:<{width}}" for text, width in zip(words, wide, strict=True)]
         right = [f"{text:>{width}}" for text, width in zip(figures, measured, strict=False)]
         return "  ".join([*left, *right])
 
@@ -290,14 +290,14 @@ def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[s
     if len(best) > len(shown):
         lines.append(f"... and {len(best) - len(shown)} more that completed: see the table's file")
     for cell in failed:
-        ended = styled(_cut(_first_line(cell.outcome)), "31", out)
+        ended = styled(_cut(cell.outcome.brief), "31", out)
         lines.append(f"{row(cell.said(fields), cell.figures if cell.is_measured else ())}  {ended}")
     return [*lines, *_whole(failed)]
 
 
 def _whole(failed: Sequence[_Cell]) -> list[str]:
     """The reasons that the table had no room for, each once."""
-    long = dict.fromkeys(_first_line(cell.outcome) for cell in failed)
+    long = dict.fromkeys(cell.outcome.brief for cell in failed)
     lines = [line for line in long if line != _cut(line)]
     more = (
         [f"... and {len(lines) - MOST_REASONS} more: see the log"]
@@ -307,15 +307,7 @@ def _whole(failed: Sequence[_Cell]) -> list[str]:
     return ["", *lines[:MOST_REASONS], *more] if lines else []
 
 
-def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, texts)) for texts in zip(*rows, strict=True)]
-
-
 _HEADS = {"tensor_peak_bytes": "tensor peak"}
-
-
-def _first_line(outcome: Outcome) -> str:
-    return _ended(outcome).splitlines()[0]
 
 
 def _cut(line: str) -> str:

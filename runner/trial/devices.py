@@ -42,10 +42,10 @@ _PLUMBING = frozenset(
 """Nodes that compute nothing: they are where their inputs or their readers are."""
 
 
-_EXACT_ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
+EXACT_ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
 
 DISARMED = (
-    f"{_EXACT_ALLOCATOR} was gone from os.environ before TensorFlow's first op, so that nothing "
+    f"{EXACT_ALLOCATOR} was gone from os.environ before TensorFlow's first op, so that nothing "
     "was counted: the step's code cleared or replaced the environment; leave that variable in it"
 )
 
@@ -70,7 +70,7 @@ class Placed:
     @property
     def is_disarmed(self) -> bool:
         """Whether the choice of the exact allocator was taken back; maybe too late to matter."""
-        return not self.on_gpu and os.environ.get(_EXACT_ALLOCATOR) != "1"
+        return not self.on_gpu and os.environ.get(EXACT_ALLOCATOR) != "1"
 
     @property
     def on_gpu(self) -> bool:
@@ -114,7 +114,7 @@ def prepare(device: Device, *, exact: bool) -> Placed:
     if device.inter_op_threads is not None:
         tf.config.threading.set_inter_op_parallelism_threads(device.inter_op_threads)
     if exact:
-        os.environ[_EXACT_ALLOCATOR] = "1"
+        os.environ[EXACT_ALLOCATOR] = "1"
     seen = tf.config.list_physical_devices()
     cards = tf.config.list_physical_devices("GPU")
     facts = {"devices": [each.name.removeprefix("/physical_device:") for each in seen]}
@@ -134,7 +134,7 @@ def _cpu(device: Device, facts: dict[str, Any]) -> Placed:
 
     tf.config.set_visible_devices([], "GPU")
     if device.memory_limit_mb is not None:
-        os.environ[_EXACT_ALLOCATOR] = "1"
+        os.environ[EXACT_ALLOCATOR] = "1"
         os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(device.memory_limit_mb)
     return Placed("CPU:0", allocator_of("cpu"), {"device": "CPU:0", **facts})
 

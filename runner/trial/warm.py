@@ -48,7 +48,7 @@ def _redirect(path: str) -> None:
     os.close(log)
 
 
-if path := os.environ.get(LOG_VARIABLE):
+if path := os.environ.pop(LOG_VARIABLE, None):  # or a runner that a trial starts would take it
     lifeline.end_family_with_parent(Path(tempfile.gettempdir()), f"{SCRATCH}{os.getppid()}-*")
     warnings.filterwarnings("ignore", message="forkserver: waitpid")  # an orphan that was adopted
     _redirect(path)

@@ -134,7 +134,9 @@ def _let_go_of_the_parent() -> None:
 
 
 def _say(pipe: Connection, **message: Any) -> None:
-    pipe.send_bytes(json.dumps(message, allow_nan=False).encode())
+    """A line of JSON: the parent takes what is there, and never waits for the rest of a line."""
+    with open(pipe.fileno(), "wb", closefd=False) as stream:
+        stream.write(json.dumps(message, allow_nan=False).encode() + b"\n")
 
 
 def _trial(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> dict[str, Any]:
@@ -208,7 +210,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     """A timing trial: the default allocator, no profiler; seconds and host memory."""
     from runner.trial import devices
     from runner.trial.execution import Execution
-    from runner.trial.measure import between
+    from runner.trial.measure import between, compiling
     from runner.trial.measure.between import Books
     from runner.trial.measure.meters import HostMemory, TimingMeter
 
@@ -232,6 +234,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
             facts["child_processes"] = max(children, facts.get("child_processes", 0))
 
     meter = TimingMeter(HostMemory(), limits.most_steps)
+    compiling.leave_out(meter.pause, meter.resume)
     steps = _on_a_bare_stack(
         go_through,
         lambda: experiment.scenario.build(_desk(assignment, execution, facts)),

@@ -125,9 +125,10 @@ def _tracking(folder: Path) -> list[str]:
 
 
 def _show(then: tuple[Path, Record], now: tuple[Path, Record], as_json: bool) -> None:
-    from runner.judging import comparison
+    from runner.judging import comparison, sentence
     from runner.judging.selection import Pair
-    from runner.verbs import compare
+    from runner.terminal import comparisons
+    from runner.terminal.tables import aligned
 
     pair = Pair(then[1], now[1], "then", "now")
     result = comparison.compare([pair])
@@ -140,24 +141,22 @@ def _show(then: tuple[Path, Record], now: tuple[Path, Record], as_json: bool) ->
                     "now": str(now[0].resolve()),
                     "status": now[1].outcome.status,
                     "differs": differs,
-                    "rows": compare.plain(result, [pair], []),
+                    "rows": [row.to_json() for row in result.rows],
                 },
                 indent=1,
                 allow_nan=False,
             )
         )
         return
-    print("\n".join(compare.lines(result, [pair], [], markdown=False)))
+    print("\n".join(comparisons.lines(result, [pair], [], markdown=False)))
     print()
     if differs:
-        width = max(map(len, differs))
-        print("differs now")
-        for name, (was, is_now) in differs.items():
-            print(f"  {name:<{width}}  {_said(was)} -> {_said(is_now)}")
+        rows = [(f"  {name}", f"{_said(a)} -> {_said(b)}") for name, (a, b) in differs.items()]
+        print("\n".join(["differs now", *aligned(rows, ())]))
     else:
         print("nothing else differs: the same versions, code and machine")
     print(f"\nthen  {places.relative(then[0])}\nnow   {places.relative(now[0])}")
-    print(f"\n{comparison.sentence(result)}")
+    print(f"\n{sentence.sentence(result)}")
 
 
 def _differences(pair: Pair) -> Iterator[tuple[str, tuple[Any, Any]]]:

@@ -96,8 +96,7 @@ def _keep(leaks: dict[str, Leak], folder: Path) -> None:
     from runner import places
 
     told = [{"cell": name, **leak.to_json()} for name, leak in leaks.items()]
-    with places.whole(folder / RESULT_FILE) as scratch:
-        scratch.write_text(json.dumps({"schema": 1, "leaks": told}, indent=1))
+    places.write(folder / RESULT_FILE, json.dumps({"schema": 1, "leaks": told}, indent=1))
 
 
 def _print(search: Search, is_sweep: bool, as_json: bool, seconds: float) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from runner import places
 from runner.errors import BadInput, nearest
+from runner.terminal.tables import aligned
 from runner.verbs import Parser
 
 GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment", "claim")
@@ -33,10 +34,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         print(json.dumps(choices, indent=1))
         return 0
-    width = max(len(f"{group}={name}") for group, names in choices.items() for name in names)
-    for group, names in choices.items():
-        for name, what in names.items():
-            print(f"{f'{group}={name}':<{width}}  {what}".rstrip())
+    lines = [(f"{group}={name}", names[name]) for group, names in choices.items() for name in names]
+    print("\n".join(aligned(lines, ())))
     return 0
 
 

@@ -85,7 +85,7 @@ def _write(folder: Path, folders: Sequence[Path], pictures: bool, as_json: bool)
 def _print_peaks(folders: Sequence[Path], as_json: bool, by: peak.By) -> int:
     """A table a run; in a sweep the largest groups of each cell."""
     from runner import records
-    from runner.report.grid import Grid
+    from runner.judging.selection import Grid
     from runner.report.peak import MOST_GROUPS
     from runner.terminal import peak
 

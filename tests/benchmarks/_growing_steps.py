@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,17 @@ def array_that_stays(size: int) -> Step:
 
 def array_that_goes(size: int) -> Step:
     return lambda: np.ones(size // 8)
+
+
+def mapping_that_goes(size: int) -> Step:
+    """Its pages go back to the kernel with it, as malloc's don't."""
+
+    def step() -> None:
+        with mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as pages:
+            for page in range(0, size, 4096):
+                pages[page] = 1
+
+    return step
 
 
 def bytes_that_stay(size: int) -> Step:

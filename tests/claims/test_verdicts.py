@@ -22,9 +22,9 @@ from runner.claims.verdicts import Judgement, Verdict
 from runner.errors import BadInput
 from runner.fit import search
 from runner.judging.law import Shape
+from runner.judging.selection import Grid
 from runner.records import Record
 from runner.report.along import Along
-from runner.report.grid import Grid
 from tests import factories
 
 T, F, U = True, False, None

@@ -7,11 +7,14 @@ import signal
 import tempfile
 import time
 from dataclasses import replace
-from multiprocessing import forkserver
+from multiprocessing import Pipe, forkserver
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from runner.isolation import server as isolation
 from runner.isolation.server import Server
 from runner.records import Status
 from tests.conftest import ANYWHERE, BRIEF, RunScenario
@@ -81,6 +84,14 @@ def test_a_hang_ends_at_the_deadline(run_scenario: RunScenario, phase: str) -> N
     assert (outcome.status, outcome.phase) == (Status.TIMED_OUT, phase)
     assert outcome.reason is not None
     assert "deadline of 1 s" in outcome.reason
+
+
+def test_a_child_that_stops_in_mid_sentence_is_left_at_the_deadline() -> None:
+    (ours, theirs), (sentinel, _end) = Pipe(duplex=False), Pipe(duplex=False)
+    os.write(theirs.fileno(), b'{"phase": "build"}\n{"result')
+    alive: Any = SimpleNamespace(sentinel=sentinel)
+    phase, result = isolation._follow(ours, alive, 0.2, lambda _: None)
+    assert (phase, type(result)) == ("build", isolation._DeadlinePassed)
 
 
 @pytest.mark.parametrize("kind", ["timing", "memory"])
@@ -202,7 +213,7 @@ def test_a_server_that_the_code_stopped_does_not_hang_the_run(run_scenario: RunS
     outcome = run_scenario(Fault("stop_server", "steps")).outcome
     assert outcome.completed
     assert run_scenario(Fault("none", "build")).outcome.completed
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 300, "as long as the trial's own deadline and more"
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])

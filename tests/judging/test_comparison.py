@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import BadInput
-from runner.judging import comparison
-from runner.judging.comparison import OUTCOME, Row, Verdict, bootstrap_error, compare, sentence
+from runner.judging import peaks
+from runner.judging.chance import bootstrap_error
+from runner.judging.comparison import OUTCOME, Row, Verdict, compare
 from runner.judging.selection import Pair
+from runner.judging.sentence import sentence
 from runner.metrics import METRICS
 from runner.records import Record, Status, Trial
 from tests.factories import completed, ended_trial, failed, measured, memory_trial, timing_trial
@@ -388,8 +390,8 @@ class TestOutcomes:
 class TestAllocations:
     def test_the_largest_difference_comes_first_and_all_sum_to_the_peaks(self) -> None:
         one, other = completed(scenario="python_loop"), completed(scenario="while_loop")
-        found = comparison.peaks(pair(one, other))
-        assert isinstance(found, comparison.Peaks)
+        found = peaks.of(pair(one, other))
+        assert isinstance(found, peaks.Peaks)
         assert found.baseline_bytes == one.metrics["tensor_peak_bytes"]
         assert found.candidate_bytes == other.metrics["tensor_peak_bytes"]
         first, second = found.groups
@@ -400,15 +402,13 @@ class TestAllocations:
         assert found.apart == (first,)
 
     def test_a_group_that_only_one_of_them_holds_counts_from_nothing(self) -> None:
-        found = comparison.peaks(pair(completed(batch_size=32), completed(batch_size=64)))
-        assert isinstance(found, comparison.Peaks)
+        found = peaks.of(pair(completed(batch_size=32), completed(batch_size=64)))
+        assert isinstance(found, peaks.Peaks)
         differences = {group.shape: group.difference for group in found.apart}
         assert differences == {"32x100": -3 * 32 * 100 * 4, "64x100": 3 * 64 * 100 * 4}
 
     def test_where_they_are_unknown_it_says_whose_and_why(self) -> None:
-        assert comparison.peaks(pair(completed(), failed())) == (
-            "while_loop: no memory trial completed"
-        )
+        assert peaks.of(pair(completed(), failed())) == ("while_loop: no memory trial completed")
 
 
 class TestTheSentence:

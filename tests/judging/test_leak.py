@@ -71,7 +71,7 @@ class TestTheVerdict:
         leak = judge(record(place()))
         assert leak.verdict == "grows"
         assert leak.sentence == (
-            "grows 1.00 kB a step: 1.00 kB in C++ memory under random_normal at service.py:22"
+            "grows 1.00 kB a step: 1.00 kB in C++ under random_normal at service.py:22"
         )
 
     def test_is_flat_where_nothing_stays(self) -> None:
@@ -153,6 +153,17 @@ def test_a_remedy_is_judged_by_what_is_left(left: int, verdict: str) -> None:
     assert remedies.outcome("x", "python -m runner leak", leak, tried).verdict == verdict
 
 
+def test_a_remedy_after_which_next_to_nothing_can_grow_any_more_stops_it() -> None:
+    leak = judge(record(place(), host_growth=40_000))
+    tried = record(place(), host_growth=None)
+    resident = [20e6 + 4096 * (step > 150) for step in range(200)]
+    tried.trials[0].steps["host_bytes"] = resident
+    tried.trials[0].facts["malloc"] = books_with(in_use_slope=500)
+    told = remedies.outcome("x", "", leak, tried)
+    assert told.growth_bytes_per_step is None
+    assert told.verdict.startswith("stops it: at most ")
+
+
 def test_a_remedy_that_could_not_be_measured_says_why() -> None:
     leak = judge(record(place()))
     tried = record(place(), host_growth=None)
@@ -181,10 +192,13 @@ def test_what_was_taken_out_of_memory_that_was_free_already_is_a_row_below_nothi
     assert leak.verdict == "grows"
 
 
-def books_with(*, free_slope: int) -> dict[str, Any]:
+def books_with(*, in_use_slope: int = 0, free_slope: int = 0) -> dict[str, Any]:
     steps = list(range(0, 200, 10))
-    free = [10_000_000 + free_slope * step for step in steps]
-    return {"steps": steps, "in_use_bytes": [1_000_000] * len(steps), "free_bytes": free}
+    return {
+        "steps": steps,
+        "in_use_bytes": [1_000_000 + in_use_slope * step for step in steps],
+        "free_bytes": [10_000_000 + free_slope * step for step in steps],
+    }
 
 
 def test_a_cell_that_cannot_be_run_says_so_and_nothing_is_tried() -> None:
@@ -195,6 +209,12 @@ def test_a_cell_that_cannot_be_run_says_so_and_nothing_is_tried() -> None:
         "unsupported: it has no 'eager' execution",
     )
     assert not leak.was_measured
+
+
+def test_what_stays_but_is_too_little_for_a_verdict_is_said() -> None:
+    leak = judge(record(place("python", [40.0 * step for step in range(STEPS + 1)]), host_growth=0))
+    assert (leak.verdict, leak.holders) == ("flat", ())
+    assert leak.notes[0].startswith("40 B a step stay at service.py:22, ")
 
 
 class TestBuffersOfPipelines:

@@ -13,6 +13,7 @@ import pytest
 from runner import records, report
 from runner.allocations import Allocations
 from runner.judging import comparison, selection
+from runner.judging.sentence import sentence
 from runner.records import Record, Status
 from tests.factories import completed, failed, kept, sweep_of_nine
 from tests.report.conftest import PEAK, PEAK_BYTES, known_run
@@ -54,7 +55,7 @@ def test_it_begins_with_the_sentence_that_compare_ends_with(
     cells = [records.read(folder) for folder in records.find(sweep_folder)]
     compared = comparison.compare(selection.by_field(cells).pairs)
     first, *_ = page.all("p", class_="sentence")
-    assert first.text == f"{comparison.sentence(compared)}."
+    assert first.text == f"{sentence(compared)}."
     assert page.all("h1")[0].text == ("python_loop, while_loop, numpy_loop × batch 32, 128, 512")
     assert "9 cells: 8 completed, 1 out of memory" in page.all("p", class_="asked")[0].text
 

@@ -74,7 +74,8 @@ MACHINE = environment.describe()
 
 
 def planned(*words: str) -> Plan:
-    return composition.plan(["-m", *words, "tracking=none"], Path("/nowhere/at/all"))
+    said = ["-m", *words, "tracking=none", "measure.side_by_side=1"]
+    return composition.plan(said, Path("/nowhere/at/all"))
 
 
 def ran(plan: Plan, folder: Path, server: Any) -> Result:

@@ -60,6 +60,16 @@ def test_what_is_uncut_is_done_whole_and_interrupted_at_its_end() -> None:
     assert done == ["the rest of it", "on the way out"]
 
 
+def test_work_that_fails_while_it_is_uncut_does_not_swallow_the_signal() -> None:
+    def work() -> None:
+        with uncut():
+            send(signal.SIGTERM)
+            raise ValueError("a flaw")
+
+    with pytest.raises(Interrupted), interruptible():
+        work()
+
+
 def test_afterwards_signals_do_what_they_did_before() -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     with pytest.raises(Interrupted), interruptible():

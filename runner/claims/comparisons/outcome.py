@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from runner.claims import readings
 from runner.claims.expectation import Cells, Expectation, Finding, Tested
 from runner.records import Record, Status
 
@@ -25,7 +24,7 @@ class Outcome(Expectation):
 
     def _end(self, size: int, record: Record) -> Finding:
         outcome = record.outcome
-        told = "completed" if outcome.completed else readings.ended(record)
+        told = "completed" if outcome.completed else record.outcome.brief
         if outcome.status in (Status.INTERRUPTED, Status.UNSUPPORTED):
             return Finding((size,), None, why=told)
         said = self.says is None or self.says.lower() in (outcome.reason or "").lower()

@@ -108,6 +108,7 @@ class Calls:
         """By node, by the graph's name."""
         self._sources: dict[tuple[str, int], Frame] = {}
         """Of a generated line: the line that it was made from."""
+        self._undo: list[Callable[[], object]] = []
 
     # Watching.
 
@@ -128,20 +129,32 @@ class Calls:
                 os.environ["XLA_FLAGS"] = f"{said} {self._blocks.flags}".strip()
         doors = {"TFE_Py_FastPathExecute": 1, "TFE_Py_Execute": 2, "TFE_Py_ExecuteCancelable": 2}
         for name, called in doors.items():
-            setattr(pywrap_tfe, name, self._door(getattr(pywrap_tfe, name), called))
-        convert = constant_op.convert_to_eager_tensor
-        constant_op.convert_to_eager_tensor = self._converting(convert)
-        pywrap_tfe.TFE_Py_TapeGradient = self._backward_door(pywrap_tfe.TFE_Py_TapeGradient)
+            self._replace(pywrap_tfe, name, functools.partial(self._door, called=called))
+        self._replace(constant_op, "convert_to_eager_tensor", self._converting)
+        self._replace(pywrap_tfe, "TFE_Py_TapeGradient", self._backward_door)
         for name in ("jacobian", "batch_jacobian"):  # what they run, they trace or loop over first
-            own = getattr(backprop.GradientTape, name)
-            setattr(backprop.GradientTape, name, functools.wraps(own)(self._backward_door(own)))
-        differentiate = self._noting_forward(backprop._gradient_function)
-        pywrap_tfe.TFE_Py_RegisterGradientFunction(differentiate)
-        run = pywrap_tf_session.TF_SessionRun_wrapper
-        pywrap_tf_session.TF_SessionRun_wrapper = self._door(run, SESSION)
-        ops._create_c_op = self._door(ops._create_c_op, BUILDING)
-        ops.Graph._create_op_helper = self._noting_node(ops.Graph._create_op_helper)
-        loader.load_ast = self._noting_sources(loader.load_ast)
+            self._replace(backprop.GradientTape, name, self._asking_for_gradients)
+        register, plain = pywrap_tfe.TFE_Py_RegisterGradientFunction, backprop._gradient_function
+        register(self._noting_forward(plain))
+        self._undo.append(lambda: register(plain))
+        in_session = functools.partial(self._door, called=SESSION)
+        self._replace(pywrap_tf_session, "TF_SessionRun_wrapper", in_session)
+        self._replace(ops, "_create_c_op", functools.partial(self._door, called=BUILDING))
+        self._replace(ops.Graph, "_create_op_helper", self._noting_node)
+        self._replace(loader, "load_ast", self._noting_sources)
+
+    def _asking_for_gradients(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        return functools.wraps(own)(self._backward_door(own))
+
+    def _replace(self, owner: Any, name: str, wrapped: Callable[[Any], Any]) -> None:
+        plain = getattr(owner, name)
+        setattr(owner, name, wrapped(plain))
+        self._undo.append(lambda: setattr(owner, name, plain))
+
+    def unwatch(self) -> None:
+        """Take the wrappers away; what was seen stays."""
+        while self._undo:
+            self._undo.pop()()
 
     def _log(self) -> _Log:
         try:

@@ -47,12 +47,17 @@ class Lowered(NamedTuple):
 
 def lower(resident: Callable[[], int]) -> Lowered:
     """Lower it, in some 10 ms."""
-    if hasattr(_libc, "malloc_trim"):
-        _libc.malloc_trim(0)
+    trim()
     trimmed = resident()
     taken = sum(_use_up(resident, size, _of_python) for size in _PYTHONS)
     taken += sum(_use_up(resident, size, _of_malloc) for size in _MALLOCS)
     return Lowered(taken, resident() - trimmed)
+
+
+def trim() -> None:
+    """Give whole pages back that malloc has free."""
+    if hasattr(_libc, "malloc_trim"):
+        _libc.malloc_trim(0)
 
 
 def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], object]) -> int:

@@ -3,12 +3,20 @@
 A timing trial reads the clock and the kernel's account of the process, and nothing else. Host
 memory is anonymous resident memory (`RssAnon`): pages of libraries that TensorFlow maps in are the
 kernel's to drop, and not the user's memory. The peak comes from the kernel's high-water mark, which
-is exact to a few pages and misses nothing; it covers mapped files too, so their share at the end of
-the span is taken off.
+misses nothing; it covers mapped files too, so their share at the end of the span is taken off.
+
+Each CPU counts the pages that a process takes there for itself, and hands them in 32 at a time, and
+the mark is taken from what was handed in: what lay in a mapping for a moment (a large array, but no
+small one: malloc keeps its pages) may be off by 32 pages a CPU. So before a span this CPU's count
+is brought to a half of that, and what the others have not handed in is read off a peak of known
+size; what is left is a half of that to either side, 64 kB. (On more than 16 CPUs it is more: they
+hand in two pages for each CPU that there is.)
 """
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import time
 from array import array
@@ -17,6 +25,10 @@ from dataclasses import dataclass, field
 from runner.records import Phase
 from runner.trial.measure import floor
 from runner.trial.measure.tracing import AllocationTracing
+
+_LOOKED_AT = 4
+"""Of the steps, that many have a high-water mark each: that of all the others comes after mapped
+files have taken pages, too, and these would cover a small peak."""
 
 
 @dataclass(frozen=True)
@@ -38,17 +50,40 @@ class HostMemory:
         self._status = os.open("/proc/self/status", os.O_RDONLY)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY)
         self._page = os.sysconf("SC_PAGE_SIZE")
+        self._hands_in = max(32, 2 * (os.cpu_count() or 1))
+        self._known = _Pages(2 * self._hands_in)
+        self._half = _Pages(self._hands_in // 2)
+        self._others = 0
+        """What other CPUs have counted and not handed in, when the mark was last forgotten."""
         self.problem: str | None = None
         try:
             self._clear = os.open("/proc/self/clear_refs", os.O_WRONLY)
-            self.forget()
+            os.pwrite(self._clear, b"5", 0)
         except OSError as error:
             self.problem = f"the kernel keeps no resettable high-water mark ({error.strerror})"
 
     def forget(self) -> None:
         """Start the high-water mark anew, from what is resident now."""
-        if self.problem is None:
+        if self.problem is not None:
+            return
+        self._half.drop()
+        for _ in range(2):  # the first leaves no more than one round here
             os.pwrite(self._clear, b"5", 0)
+            before = self.read()
+            self._known.take()
+            self._known.drop()
+        added = self.read().high_water - before.anonymous - before.files
+        self._others = self._known.bytes - added if added > 0 else 0
+        self._half.take()
+        os.pwrite(self._clear, b"5", 0)
+
+    def peak(self, resident: Resident) -> int:
+        """The most anonymous bytes since the last `forget`, `resident` having just been read."""
+        if resident.high_water <= resident.anonymous + resident.files:
+            return resident.anonymous
+        half = (self._hands_in - 1) // 2 * self._page
+        above = resident.high_water + self._others + half - resident.files
+        return max(resident.anonymous, above)
 
     def anonymous(self) -> int:
         """As `read` has it, for a few microseconds: little enough to stand between two steps."""
@@ -62,6 +97,27 @@ class HostMemory:
             files=_kilobytes(status, b"RssFile:") + _kilobytes(status, b"RssShmem:"),
             high_water=_kilobytes(status, b"VmHWM:"),
         )
+
+
+class _Pages:
+    """Pages that can be made resident and not, in one table of the kernel's: a table is counted at
+    once."""
+
+    def __init__(self, count: int) -> None:
+        self._page = os.sysconf("SC_PAGE_SIZE")
+        self.bytes = count * self._page
+        self._map = mmap.mmap(-1, 2 * self.bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
+        a_table = self._page * self._page // 8  # one of 8 bytes a page, and it fills a page
+        fits = address // a_table == (address + self.bytes - 1) // a_table
+        self._first = 0 if fits else self.bytes
+
+    def take(self) -> None:
+        for offset in range(self._first, self._first + self.bytes, self._page):
+            self._map[offset] = 1
+
+    def drop(self) -> None:
+        self._map.madvise(mmap.MADV_DONTNEED, self._first, self.bytes)
 
 
 def _kilobytes(status: bytes, name: bytes) -> int:
@@ -82,8 +138,10 @@ class TimingMeter:
         self._seconds = array("d", bytes(8 * self.most_steps))
         self._resident = array("q", bytes(8 * self.most_steps))
         self._steps = 0
+        self.host.forget()
         floor.lower(self.host.anonymous)
         self._baseline = self.host.anonymous()
+        self._reached = 0
         self._started = 0.0
         self._before_collection = 0
         self.collected_bytes = 0
@@ -105,7 +163,7 @@ class TimingMeter:
             self._baseline += floor.lower(self.host.anonymous).moved_bytes
             self._before_collection = self.host.anonymous()
             return
-        if step == 0:  # the high-water mark of the steps is that of all of them
+        if step < _LOOKED_AT:
             self.host.forget()
         self._started = time.perf_counter()
 
@@ -115,6 +173,8 @@ class TimingMeter:
             self._seconds[step] = seconds
             self._resident[step] = self.host.anonymous() - self._baseline
             self._steps = step + 1
+            if step < _LOOKED_AT - 1:
+                self._note_peak()
             return
         if phase is Phase.COLLECTION:
             # Small blocks that it frees stay resident, but taking them now moves nothing.
@@ -124,16 +184,28 @@ class TimingMeter:
             self.collected_bytes = max(0, freed)
             return
         self._close(phase, seconds, self.host.read())
-        if phase is Phase.FIRST_CALL:  # what building and tracing left free would hide a leak
+        if phase is not Phase.RELEASE:  # what it left free would hide a peak, or a leak
             self._baseline += floor.lower(self.host.anonymous).moved_bytes
+            self.phases[phase]["host_bytes"] = self.host.anonymous() - self._baseline
+
+    def pause(self) -> None:
+        """What comes until `resume` is not the trial's memory."""
+        self._note_peak()
+
+    def resume(self) -> None:
+        floor.trim()
+        self.host.forget()
+
+    def _note_peak(self) -> None:
+        self._reached = max(self._reached, self.host.peak(self.host.read()))
 
     def _close(self, phase: Phase, seconds: float, resident: Resident) -> None:
-        live = resident.anonymous - self._baseline
-        peak = max(live, resident.high_water - resident.files - self._baseline)
+        peak = max(self._reached, self.host.peak(resident))
+        self._reached = 0
         self.phases[phase] = {
             "seconds": seconds,
-            "host_bytes": live,
-            "host_peak_bytes": None if self.host.problem else peak,
+            "host_bytes": resident.anonymous - self._baseline,
+            "host_peak_bytes": None if self.host.problem else peak - self._baseline,
         }
 
 

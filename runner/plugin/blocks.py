@@ -1,0 +1,161 @@
+"""One measurement of a test's: of the whole of it, or of a block that the fixture is put around."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pytest
+
+from runner.errors import RunnerError
+from runner.plugin.baseline import Session
+from runner.plugin.limits import Limits, Taken
+from runner.records import Phase
+from runner.trial.guest import Block
+
+T = TypeVar("T")
+
+
+class _Measurement:
+    """Of an item's: begins phases, and at its end fails the test, or notes what it took."""
+
+    def __init__(
+        self, item: pytest.Item, limits: Limits, session: Session | None, name: str = ""
+    ) -> None:
+        self._item = item
+        self._limits = limits
+        self._session = session
+        self._name = name
+        self._block: Block | None = None
+
+    def _begin(self, phase: Phase, step: int = 0) -> None:
+        if self._block is None:
+            self._block = Block()
+        block = self._block
+        self._or_fail(lambda: block.begin(phase, step))
+
+    def _end(self) -> Taken:
+        block, self._block = self._block, None
+        assert block is not None
+        taken = Taken.of(self._or_fail(block.finish))
+        note = self._item.user_properties.append
+        note((f"tf_memory_peak_bytes{self._name}", taken.peak_bytes))
+        if taken.growth is not None:
+            note((f"tf_memory_growth_bytes_per_step{self._name}", taken.growth.bytes_per_step))
+        if taken.runs_graph:
+            note((f"tf_memory_runs_graph{self._name}", True))
+        return taken
+
+    def _judge(self, taken: Taken) -> None:
+        problems = list(taken.over(self._limits))
+        if self._session is not None:
+            problems += self._session.worse(f"{self._item.nodeid}{self._name}", taken)
+        if problems:
+            what = f"tf_memory{self._name}: {'; '.join(problems)}."
+            pytest.fail(f"{what}\n\n{taken.table()}", pytrace=False)
+
+    def abandon(self) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.abandon()
+
+    def _or_fail(self, act: Callable[[], T]) -> T:
+        """A limit that can't be checked is not kept."""
+        try:
+            return act()
+        except RunnerError as error:
+            self.abandon()
+            pytest.fail(f"tf_memory: {error}", pytrace=False)
+
+
+class Whole(_Measurement):
+    """A test with its own fixtures; called again where its growth is limited."""
+
+    _begun = False
+
+    def begin_fixtures(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._begin(Phase.BUILD)
+
+    def begin_call(self) -> None:
+        self._begin(Phase.FIRST_CALL)
+
+    def end_call(self) -> None:
+        # A `unittest` test does not raise what made it fail.
+        if getattr(self._item, "_excinfo", None):
+            return self.abandon()
+        if self._limits.growth is not None:
+            for step in range(self._limits.steps):
+                self._begin(Phase.STEPS, step)
+                self._item.runtest()
+        return self._judge(self._end())
+
+
+class Measured(_Measurement):
+    """A block under way and, after it, what it took."""
+
+    taken: Taken | None = None
+
+    def steps(self, iterable: Iterable[T]) -> Iterator[T]:
+        """The same items, the work on each a step: what stays from one to the next is growth."""
+        for number, each in enumerate(iterable):
+            self._begin(Phase.STEPS, number)
+            yield each
+        if self._block is not None:
+            self._block.end()
+
+    @property
+    def peak_bytes(self) -> int:
+        return self._known().peak_bytes
+
+    @property
+    def growth_bytes_per_step(self) -> float | None:
+        """None where it can't be told."""
+        return self._known().growth_bytes_per_step
+
+    def table(self) -> str:
+        """What was live at the peak, by line."""
+        return self._known().table()
+
+    def _known(self) -> Taken:
+        if self.taken is None:
+            raise RuntimeError("what a block takes is known after it")
+        return self.taken
+
+
+class Blocks:
+    """What the fixture is: called, it measures the block that it is put around."""
+
+    def __init__(self, item: pytest.Item, limits: Limits | None, session: Session | None) -> None:
+        self._item = item
+        self._limits = limits or Limits()
+        self._session = session
+        self._count = 0
+        self._latest: Measured | None = None
+
+    @contextmanager
+    def __call__(
+        self, *, peak: str | float | None = None, growth: str | float | None = None
+    ) -> Iterator[Measured]:
+        """Fails the test after the block where it took more."""
+        if self._latest is not None and self._latest.taken is None:
+            raise RuntimeError("a block within a block can't be measured")
+        limits = self._limits.but({"peak": peak, "growth": growth}, "tf_memory ")
+        self._count += 1
+        name = f" #{self._count}" if self._count > 1 else ""
+        block = self._latest = Measured(self._item, limits, self._session, name)
+        block._begin(Phase.FIRST_CALL)
+        try:
+            yield block
+        except BaseException:
+            self._latest = None
+            block.abandon()
+            raise
+        block.taken = block._end()
+        block._judge(block.taken)
+
+    def abandon(self) -> None:
+        if self._latest is not None:
+            self._latest.abandon()
