@@ -73,6 +73,10 @@ _COUNTS = st.sampled_from(
         *("scenario.iterations", "scenario.size", "device.memory_limit_mb"),
     )
 )
+_HUGE_EXPERIMENT = """\
+# @package _global_
+hydra: {mode: MULTIRUN, sweeper: {params: {seed: "range(0,1000000)"}}}
+"""
 _PLAIN = ("scenario=while_loop", "tracking=none")
 _SWEEP = st.sampled_from(((), ("-m",), ("--multirun",)))
 
@@ -130,6 +134,19 @@ def _kinds(places: Mapping[str, str]) -> dict[str, st.SearchStrategy[Words]]:
         "a claim that is not one": _line(_is("claims"), st.one_of(_NAMES, paths)),
         "a claim's settings": _line(
             _is("claims", "000-01"), st.one_of(group, wrong.filter(lambda w: "scenario" not in w))
+        ),
+        "an empty word": _line(_SWEEP, _is(*_PLAIN), st.sampled_from(("", " ", "\t"))),
+        "a group that is taken away": _line(_SWEEP, _is(*_PLAIN), _GROUPS.map("~".__add__)),
+        "nothing beside a comma": _line(
+            _SWEEP,
+            _is("tracking=none"),
+            st.sampled_from((",{}", "{},", "{},,{}", "choice({},)", "choice(,{})")).map(
+                lambda form: "scenario=" + form.format("while_loop", "tape")
+            ),
+        ),
+        "a grid of an experiment's": _line(
+            _is("--config-dir", places["experiments"], *_PLAIN, "experiment=huge"),
+            st.integers(1, 1000).map("batch_size={}".format),
         ),
         "a number to fit to": _line(
             _is("fit", "vary=batch_size", *_PLAIN, "device.memory_limit_mb=64"),
@@ -231,6 +248,9 @@ def _prepared(scratch: Path) -> Iterator[dict[str, str]]:
     (scratch / "loop").symlink_to(scratch / "loop")
     found = {"pipe": str(pipe), "file": str(file), "empty": str(folder), "null": os.devnull}
     found["loop"] = str(scratch / "loop")
+    found["experiments"] = str(scratch / "experiments")
+    (scratch / "experiments" / "experiment").mkdir(parents=True)
+    (scratch / "experiments" / "experiment" / "huge.yaml").write_text(_HUGE_EXPERIMENT)
     here = Path.cwd()
     os.chdir(scratch)
     try:
@@ -240,9 +260,9 @@ def _prepared(scratch: Path) -> Iterator[dict[str, str]]:
         os.chdir(here)
 
 
-def lines(kind: st.SearchStrategy[Words], count: int) -> list[Words]:
-    """So many lines of a kind, the same ones each time."""
-    found: list[Words] = []
+def drawn(kind: st.SearchStrategy[Any], count: int) -> list[Any]:
+    """So many of a kind, the same ones each time."""
+    found: list[Any] = []
 
     @settings(
         max_examples=count,
@@ -253,8 +273,8 @@ def lines(kind: st.SearchStrategy[Words], count: int) -> list[Words]:
         suppress_health_check=tuple(HealthCheck),
     )
     @given(kind)
-    def collect(words: Words) -> None:
-        found.append(words)
+    def collect(one: Any) -> None:
+        found.append(one)
 
     collect()
     return found
@@ -262,7 +282,7 @@ def lines(kind: st.SearchStrategy[Words], count: int) -> list[Words]:
 
 COMPOSED = {
     *("a wrong value", "a wrong value in a sweep", "a field to fit", "a claim's settings"),
-    *("an earlier sweep that is not one", "a key that is not one"),
+    *("an earlier sweep that is not one", "a key that is not one", "a grid of an experiment's"),
 }
 """What is seen to be bad when Hydra has composed it, which takes a fifth of a second."""
 
@@ -274,7 +294,7 @@ def tried(scratch: Path, of_each: int) -> tuple[Counter[str], list[str]]:
     short: list[str] = []
     with _prepared(scratch) as places:
         for name, kind in _kinds(places).items():
-            for words in lines(kind, of_each // 5 if name in COMPOSED else of_each):
+            for words in drawn(kind, of_each // 5 if name in COMPOSED else of_each):
                 counts[name] += 1
                 if problem := answer(words, scratch).shortfall:
                     short.append(f"{name}: {[word[:120] for word in words]}: {problem}")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from runner import records, report
 from runner.errors import BadInput
@@ -18,6 +18,7 @@ from runner.export import frames
 from runner.terminal import summary
 from runner.tracking.content import describe
 from tests.factories import kept
+from tests.hostile import drawn
 from tests.report.conftest import known_run
 
 WRONG: tuple[Any, ...] = (
@@ -36,22 +37,23 @@ def places_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
             yield from places_in(each, (*path, key))
 
 
-def mutated(plain: dict[str, Any], draw: random.Random) -> str:
-    """The text of a record with one to three places changed, lost or renamed, or cut short."""
+@st.composite
+def mutated(draw: st.DrawFn, plain: dict[str, Any]) -> str:
+    """The text of a record with one to three places changed or lost, or cut short."""
     data = copy.deepcopy(plain)
-    for _ in range(draw.choice((1, 1, 2, 3))):
-        *above, last = draw.choice(list(places_in(data)))
+    for _ in range(draw(st.sampled_from((1, 1, 2, 3)))):
+        *above, last = draw(st.sampled_from(list(places_in(data))))
         inner = data
         for key in above:
             inner = inner[key]
-        if draw.random() < 0.25:
+        if draw(st.integers(0, 3)) == 0:
             del inner[last]
         else:
-            inner[last] = draw.choice(WRONG)
+            inner[last] = copy.deepcopy(draw(st.sampled_from(WRONG)))
     text = json.dumps(data)
-    if draw.random() < 0.1:
-        text = text[: draw.randrange(len(text))]
-    if draw.random() < 0.05:
+    if draw(st.integers(0, 9)) == 0:
+        text = text[: draw(st.integers(0, len(text) - 1))]
+    if draw(st.integers(0, 19)) == 0:
         text = text.replace("1", "NaN", 1)
     return text
 
@@ -67,33 +69,32 @@ def views(folder: Path, scratch: Path) -> None:
     list(records.read_trials(folder))
 
 
-def fell_short(seed: int, folder: Path) -> str | None:
-    """What went wrong with one mutated file, if anything did."""
-    draw = random.Random(seed)
-    name = records.TRIALS_FILE if draw.random() < 0.1 else records.RECORD_FILE
-    plain = json.loads((folder / records.RECORD_FILE).read_text())
-    (folder / name).write_text(mutated(plain, draw))
+def fell_short(folder: Path) -> str | None:
+    """What went wrong with the files that lie there, if anything did."""
     try:
         views(folder, folder.parent)
     except BadInput as problem:
         lines = str(problem).splitlines()
-        return None if len(lines) == 2 and len(str(problem)) < 600 else f"{seed}: {problem}"
+        return None if len(lines) == 2 and len(str(problem)) < 600 else str(problem)
     except Exception as error:
-        return f"{seed}: {type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}"
     return None
 
 
 def tried(scratch: Path, count: int) -> list[str | None]:
-    """What each of so many mutated files fell short by."""
+    """What each of so many mutated files fell short by, the same ones each time."""
     folder = kept(known_run(), scratch / "1")
-    original = (folder / records.RECORD_FILE).read_text()
-    trials = folder / records.TRIALS_FILE
+    record, trials = folder / records.RECORD_FILE, folder / records.TRIALS_FILE
+    original = record.read_text()
     kept_trials = trials.read_text() if trials.exists() else ""
+    which = st.sampled_from((trials, *[record] * 9))
     short = []
-    for seed in range(count):
-        (folder / records.RECORD_FILE).write_text(original)
+    for path, text in drawn(st.tuples(which, mutated(json.loads(original))), count):
+        record.write_text(original)
         trials.write_text(kept_trials)
-        short.append(fell_short(seed, folder))
+        path.write_text(text)
+        problem = fell_short(folder)
+        short.append(problem and f"{path.name}: {text}: {problem}")
     return short
 
 
@@ -103,7 +104,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_no_mutated_file_ends_a_view_but_with_one_message(tmp_path: Path) -> None:
-    assert [each for each in tried(tmp_path, MUTATIONS) if each] == []
+    short = tried(tmp_path, MUTATIONS)
+    assert [each for each in short if each] == []
+    assert len(short) == MUTATIONS
 
 
 def test_a_pipe_in_the_place_of_a_record_is_said_at_once(folder: Path) -> None:

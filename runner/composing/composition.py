@@ -37,7 +37,7 @@ from runner.composing.experiments import (
 )
 from runner.composing.own import own_folders, with_own_folders
 from runner.composing.translation import first_line, translated
-from runner.composing.words import checked, no_choice
+from runner.composing.words import check_swept, checked, no_choice
 from runner.errors import BadInput, RunnerError
 from runner.plan import Plan, Planned
 from runner.sent import Sent
@@ -167,6 +167,8 @@ def _noting_launcher(noted: list[Planned]) -> Iterator[set[str | None]]:
             original(self, hydra_context, task_function, config)
         except (ImportError, RuntimeError) as error:
             raise BadInput(f"hydra.launcher: {first_line(error)}", _INSTALL_LAUNCHER) from error
+        if config.hydra.sweeper._target_.endswith(".BasicSweeper"):
+            check_swept(config.hydra.sweeper.params or {}, config.hydra.overrides.task)
         name = str(config.hydra.runtime.choices.get("hydra/launcher"))
         seen.add(None if config.hydra.launcher._target_.endswith(".BasicLauncher") else name)
         launcher = _NotingLauncher(noted)

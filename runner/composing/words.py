@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from hydra._internal.utils import get_args_parser
@@ -50,6 +50,10 @@ def checked(words: Sequence[str]) -> list[str]:
     """The words, once it is clear that each is a flag of Hydra's or one override, said once."""
     overrides = _overrides(words)
     for word in overrides:
+        if not word.strip():
+            raise BadInput(
+                "one of the words is empty.", "Leave it out; a shell's variable may not be set."
+            )
         if word.startswith("-"):
             raise BadInput(f"{word}: there is no such flag.", "See `python -m runner --help`.")
         if "=" not in word and not word.startswith("~"):
@@ -70,11 +74,19 @@ def checked(words: Sequence[str]) -> list[str]:
             )
         if key.startswith(_WRITERS):
             raise BadInput(f"{key}: is the runner's to say.", "run.log has what a run says.")
+        if key.startswith("hydra.sweeper.params"):
+            raise BadInput(
+                f"{key}: is an experiment's file's to say.", "Sweep in words: -m KEY=A,B."
+            )
         if key in _PLACES:
             raise BadInput(f"{key}: is the runner's to say.", "RUNNER_OUTPUTS names a place.")
         if key.endswith(_FILES_OWN):
             raise BadInput(f"{key}: is its YAML file's to say.", f"Say {root}=NAME.")
         override = _parsed(word)
+        if override.is_delete() and (key in ROOTS or "/" in key):
+            raise BadInput(
+                f"{word}: {key} can't be taken away.", f"Leave the word out, or say {key}=VALUE."
+            )
         values = _values(override)
         if key in GROUPS or "/" in key:
             for value in values:
@@ -94,7 +106,7 @@ def checked(words: Sequence[str]) -> list[str]:
         if key == "resume" and "" in values:  # as in resume=$UNSET
             raise BadInput("resume: names nothing.", "Say resume=latest or a path, or nothing.")
         said[key] = word
-    _check_size(list(said.values()))
+    check_size(list(said.values()))
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
     flags = [word for word in words if word not in overrides]  # first, as Hydra takes no others
     return [*flags, *(_for_hydra(word, sweeps_scenarios) for word in overrides)]
@@ -162,7 +174,7 @@ def _spelled(value: Any) -> str:
     )
 
 
-def _check_size(words: Sequence[str]) -> None:
+def check_size(words: Sequence[str]) -> None:
     """Refuse a grid that is larger than anybody means, before it is made."""
     cells = 1
     for word in words:
@@ -182,6 +194,13 @@ def _check_size(words: Sequence[str]) -> None:
             f"the sweep has {cells:,} cells, more than {MOST_CELLS:,}.",
             "Sweep over fewer values: range(START,STOP,STEP) takes larger steps.",
         )
+
+
+def check_swept(params: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """The same of what an experiment's file sweeps over, where the words say nothing else."""
+    said = {_parsed(word).get_key_element().lstrip("+~") for word in overrides}
+    own = [f"{key}={value}" for key, value in params.items() if key not in said]
+    check_size([*own, *overrides])
 
 
 def _for_hydra(word: str, sweeps_scenarios: bool) -> str:
@@ -207,8 +226,13 @@ def _parsed(word: str) -> Override:
         override.value()
         return override
     except (HydraException, ValueError, TypeError, ZeroDivisionError) as error:
+        if re.search(r"[=,(]\s*,|,\s*([,)]|$)", word):
+            raise BadInput(
+                f"{word}: there is nothing beside a comma.", "Write KEY=A,B, or leave it out."
+            ) from error
+        found = re.sub(r" expecting \{.*", "", first_line(error))  # dozens of a parser's own names
         raise BadInput(
-            f"{word}: can't be read as KEY=VALUE ({first_line(error)}).",
+            f"{word}: can't be read as KEY=VALUE ({found.replace('<EOF>', 'its end')}).",
             "Quote what the shell or Hydra would take apart: 'key=\"a value\"'.",
         ) from error
 

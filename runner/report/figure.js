@@ -121,7 +121,7 @@ class Figure extends Drawing {
     card.replaceChildren(element("h4", "", `${lives.tensor(band)} ${kind.dtype}`), facts);
   }
 
-  // When, and between the making of what: of a free TensorFlow tells the time, and no line.
+  // When, and between the making of what: of a free TensorFlow tells no line.
   freed(band) {
     const { lives } = this, event = lives.died[band];
     if (event >= lives.times.length) return "not in this step";
@@ -138,8 +138,7 @@ class Figure extends Drawing {
     const known = [];
     if (before >= 0) known.push(`after ${before === band ? "its own birth" : made(before)}`);
     if (later < latest.length) known.push(`before ${made(latest[later])}`);
-    return known.length ? `${when}: ${known.join(" and ")} (the births around it; a free has no `
-      + "line of its own)" : when;
+    return known.length ? `${when}: ${known.join(", ")}` : when;
   }
 
   // The table: what is live at the moment, largest first.

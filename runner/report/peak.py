@@ -69,6 +69,15 @@ def split_words(split: Split | None, least: float = 1) -> str:
     return " · ".join(f"{kind} {readable_bytes(value)}" for kind, value in known if value >= least)
 
 
+def no_gradient(allocations: Allocations) -> str:
+    """Why what is kept for the gradient is not told from the rest, in a sentence; empty where it
+    is."""
+    if not allocations.split or allocations.split.gradient_bytes is not None:
+        return ""
+    why = allocations.gradient_why or "an older version recorded this"
+    return f"What is kept for the gradient counts among the rest: {why}."
+
+
 def kinds_legend(splits: Sequence[Split]) -> Element:
     """Of the parts that occur."""
     return legend(
@@ -94,11 +103,8 @@ def made_of(allocations: Allocations) -> Iterator[Node]:
     if split:
         yield kinds_legend([split])
         yield bars([Bar("peak", parts(split, total), readable_bytes(total), split_words(split))])
-        if split.gradient_bytes is None:
-            why = allocations.gradient_why or "an older version recorded this"
-            yield tag(
-                "p", f"What is kept for the gradient counts among the rest: {why}.", class_="note"
-            )
+        if unknown := no_gradient(allocations):
+            yield tag("p", unknown, class_="note")
 
 
 def groups_table(allocations: Allocations, most: int = MOST_GROUPS) -> Element:

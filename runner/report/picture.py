@@ -105,12 +105,19 @@ def _how(cells: Sequence[Told]) -> str:
         return (
             f"{words}{rest}: those that came and went together are one. The upper edge is the "
             "exact curve of live bytes; where the screen has less room than there are events, it "
-            f"shows the highest.{_blocks(cells)}"
+            f"shows the highest. {_FREED}{_blocks(cells)}"
         )
     return (
         "Bytes on one scale, each as wide as its own step; the smallest and shortest lives of a "
-        f"cell are one band. The upper edge is the exact curve of live bytes.{_blocks(cells)}"
+        f"cell are one band. The upper edge is the exact curve of live bytes. {_FREED}"
+        f"{_blocks(cells)}"
     )
+
+
+_FREED = (
+    "When a tensor is freed is measured, the line that lets it go is not known: what was made just "
+    "before and just after is named instead."
+)
 
 
 def _blocks(cells: Sequence[Told]) -> str:

@@ -8,7 +8,16 @@ from typing import Literal, NamedTuple
 from runner.allocations import GRADIENT, Allocations, Frame, Group, Leak
 from runner.metrics import readable_bytes
 from runner.report.lines import place, tensors
-from runner.report.peak import moment, percent, shape, split_words, together, uncounted, where
+from runner.report.peak import (
+    moment,
+    no_gradient,
+    percent,
+    shape,
+    split_words,
+    together,
+    uncounted,
+    where,
+)
 from runner.terminal.tables import aligned, widths
 
 By = Literal["line", "layer", "op"]
@@ -23,8 +32,7 @@ def of(allocations: Allocations, most: int, by: By = "line") -> str:
     words = split_words(allocations.split)
     title = f"{readable_bytes(allocations.total_bytes)} at the peak, {moment(allocations)}"
     text = [f"{title}: {words}" if words else title]
-    if beside := uncounted(allocations):
-        text.append(beside)
+    text += [beside for beside in (no_gradient(allocations), uncounted(allocations)) if beside]
     text.append("")
     if by == "line" and allocations.lines:
         text += _by_line(allocations, most)

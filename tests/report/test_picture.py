@@ -242,7 +242,7 @@ def test_pointing_tells_the_tensor_and_a_click_keeps_it(open_page: Open, known_p
         "net/dense",
         "gradient: made in the step, kept for the gradient",
         "at 4.00 s",
-        "at 7.00 s, 3.00 s later: after Const (the births around it; a free has no line",
+        "at 7.00 s, 3.00 s later: after Const",
         "train.py:3",
     ):
         assert words in told, words

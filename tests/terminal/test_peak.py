@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import report
-from runner.allocations import Allocations, Group
+from runner.allocations import Allocations, Group, Split
 from runner.export.allocations import folded
 from runner.terminal import peak
 from tests.factories import ALLOCATIONS, completed, kept
@@ -33,6 +33,16 @@ def test_a_peak_begins_with_the_lines_that_made_it_and_their_source_text() -> No
 def test_where_no_line_is_known_it_says_why() -> None:
     text = rows(peak.of(ALLOCATIONS, most=10))
     assert "30 B (30) 3.3 % no line no call into TensorFlow was under way" in text
+
+
+def test_where_the_gradient_s_part_is_not_known_it_says_why() -> None:
+    found = dataclasses.replace(
+        ALLOCATIONS, split=Split(0, 0, None, 900), gradient_why="XLA does not say"
+    )
+    assert rows(peak.of(found, most=10))[:2] == [
+        "900 B at the peak, in step 2: passing 900 B",
+        "What is kept for the gradient counts among the rest: XLA does not say.",
+    ]
 
 
 def test_the_layers_and_what_leaks_follow() -> None:
