@@ -24,10 +24,10 @@ from pathlib import Path
 from threading import Event, RLock, Thread
 from typing import Any
 
-from runner import lifeline
 from runner.allocations import Allocations
 from runner.errors import ServerError
 from runner.isolation import mallocs
+from runner.machine import lifeline
 from runner.metrics import readable_bytes
 from runner.plan import TRACER_MB, Assignment
 from runner.records import COMPLETED, Outcome, Status, Trial

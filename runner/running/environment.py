@@ -15,8 +15,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from runner import code, nvml, places
+from runner import code, places
 from runner.config import Experiment
+from runner.machine import nvml
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
 # fmt: off

@@ -17,10 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from runner import lifeline
 from runner.composing import composition
 from runner.errors import Interrupted
 from runner.isolation.server import Server
+from runner.machine import lifeline
 from runner.plan import PLAN_FILE, Plan, Planned
 from runner.records import Status
 from runner.running import engine, environment, folders, lifecycle

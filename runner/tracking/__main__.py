@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.errors import RunnerError
-from runner.lifeline import die_with_parent
+from runner.machine.lifeline import die_with_parent
 from runner.tracking import PATIENCE_SECONDS, READY, Place
 
 

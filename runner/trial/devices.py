@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner import nvml
 from runner.config import Device
 from runner.errors import Unavailable
+from runner.machine import nvml
 from runner.trial.measure.replay import allocator_of
 
 _PLUMBING = frozenset(

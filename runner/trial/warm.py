@@ -15,7 +15,7 @@ import traceback
 import warnings
 from pathlib import Path
 
-from runner import lifeline
+from runner.machine import lifeline
 
 LOG_VARIABLE = "RUNNER_SERVER_LOG"
 

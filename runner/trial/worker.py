@@ -26,8 +26,9 @@ from typing import Any, TypeVar
 
 from greenlet import greenlet
 
-from runner import code, lifeline
+from runner import code
 from runner.errors import RunnerError
+from runner.machine import lifeline
 from runner.metrics import readable_bytes
 from runner.plan import TRACER_MB, Assignment
 from runner.records import Phase, Status

@@ -91,7 +91,7 @@ def _served(place: Place, host: str, port: int, log: Path) -> Iterator[subproces
     with log.open("wb") as noise:
         server = subprocess.Popen(
             [
-                *(sys.executable, "-m", "runner.lifeline", str(os.getpid())),
+                *(sys.executable, "-m", "runner.machine.lifeline", str(os.getpid())),
                 *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
                 *("--host", host, "--port", str(port)),
                 *("--backend-store-uri", place.uri, "--artifacts-destination", place.artifacts),

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from runner.lifeline import die_with_parent
+from runner.machine.lifeline import die_with_parent
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 START_SECONDS = 30.0

@@ -4,7 +4,7 @@ Core: standard library only. A process that leaves its group and its session (`s
 whoever started it, and is given to the nearest process above it that adopts orphans: so one that
 does can find all that is left below it, whatever its group, and end it.
 
-    python -m runner.lifeline PARENT COMMAND...
+    python -m runner.machine.lifeline PARENT COMMAND...
 
 runs a command, of which nothing is left once the command, this process or PARENT has ended.
 """

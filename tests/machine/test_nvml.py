@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from runner import nvml
+from runner.machine import nvml
 
 SOURCE = Path(__file__).parent / "standin_gpu" / "standin_nvml.cc"
 
@@ -39,7 +39,7 @@ def ask(library: Path) -> Ask:
     """What a function of `nvml` returns in a process whose driver is the stand-in."""
 
     def ask(function: str, knows: str = "all") -> Any:
-        code = f"import json; from runner import nvml; print(json.dumps(nvml.{function}()))"
+        code = f"import json; from runner.machine import nvml; print(json.dumps(nvml.{function}()))"
         added = {"LD_LIBRARY_PATH": str(library), "STANDIN_NVML": knows}
         done = subprocess.run(
             [sys.executable, "-c", code],

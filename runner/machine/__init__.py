@@ -1,0 +1,1 @@
+"""The machine below it all: processes that end together, NVIDIA's cards."""
