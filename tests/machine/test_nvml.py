@@ -15,7 +15,7 @@ import pytest
 
 from runner.machine import nvml
 
-SOURCE = Path(__file__).parent / "standin_gpu" / "standin_nvml.cc"
+SOURCE = Path(__file__).parent.parent / "standin_gpu" / "standin_nvml.cc"
 
 Ask = Callable[..., Any]
 
