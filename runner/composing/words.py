@@ -63,7 +63,8 @@ def checked(words: Sequence[str]) -> list[str]:
             )
     said: dict[str, str] = {}
     for word in overrides:
-        key = _parsed(word).get_key_element().lstrip("+~")
+        override = _parsed(word)
+        key = override.get_key_element().lstrip("+~")
         root = re.split(r"[./@:]", key)[0]
         if root not in ROOTS:
             raise BadInput(f"{key}: there is no group or field of that name.", nearest_root(root))
@@ -74,7 +75,7 @@ def checked(words: Sequence[str]) -> list[str]:
             )
         if key.startswith(_WRITERS):
             raise BadInput(f"{key}: is the runner's to say.", "run.log has what a run says.")
-        if key.startswith("hydra.sweeper.params"):
+        if key.startswith("hydra.sweeper.params") and not override.is_delete():
             raise BadInput(
                 f"{key}: is an experiment's file's to say.", "Sweep in words: -m KEY=A,B."
             )
@@ -82,7 +83,6 @@ def checked(words: Sequence[str]) -> list[str]:
             raise BadInput(f"{key}: is the runner's to say.", "RUNNER_OUTPUTS names a place.")
         if key.endswith(_FILES_OWN):
             raise BadInput(f"{key}: is its YAML file's to say.", f"Say {root}=NAME.")
-        override = _parsed(word)
         if override.is_delete() and (key in ROOTS or "/" in key):
             raise BadInput(
                 f"{word}: {key} can't be taken away.", f"Leave the word out, or say {key}=VALUE."

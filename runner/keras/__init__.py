@@ -37,9 +37,10 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
     MLflow run that is active, with the epoch as its step. Callbacks that are to read them from the
     logs come after this one. At the end it prints its verdict.
 
-    The allocator's figures are of the whole process, TensorFlow's rounding included; the host's are
-    above what the process had when the training began. An epoch's peak includes its validation.
-    Each epoch sets back the peaks that TensorFlow and the kernel (`VmHWM`) keep of the process.
+    The allocator's figures are of the whole process. They have the rounding of TensorFlow and
+    malloc in them, some per cent where tensors are large; the host's are above what the process had
+    when the training began. An epoch's peak includes its validation. Each epoch sets back the peaks
+    that TensorFlow and the kernel (`VmHWM`) keep of the process.
 
     After the training `verdict` is `grows`, `flat` or `unclear`, and `growth` holds, by metric, the
     bytes of each batch that stay: None where it can't be told, and `summary()` says why.
@@ -118,8 +119,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         )
         found = {"host_growth_bytes_per_step": growth.of_host(timing) or Growth(None)}
         if self._allocator_bytes:
-            law = growth.ALLOCATOR if self._allocator.counts_small else growth.TENSOR
-            judged = growth.judge(self._allocator_bytes, None, law)
+            judged = growth.judge(self._allocator_bytes, None, growth.ALLOCATOR)
             found = {"allocator_growth_bytes_per_step": judged, **found}
         return found
 
