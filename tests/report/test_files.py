@@ -140,6 +140,7 @@ def test_the_peak_is_printed_in_the_terminal_and_nothing_is_written(
     assert capsys.readouterr().out == (
         "python_loop · graph · batch 128\n"
         "5.16 MB at the peak, in step 1: held 40.0 kB · passing 5.12 MB\n"
+        "What is kept for the gradient counts among the rest: an older version recorded this.\n"
         "\n"
         "op      shape      dtype    count    bytes                 share  "
         "layer or scope, most bytes first\n"
