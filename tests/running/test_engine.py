@@ -269,7 +269,7 @@ def test_a_sweep_says_what_it_will_do_then_a_table_and_what_to_type_next(
     said, shown = unbroken.said, unbroken.shown
     plan, *later = said.splitlines()
     assert plan.startswith("4 cells, 12 trials (4 memory, 8 timing), about ")
-    assert all("/12 trials · " in line for line in later), "a line each half minute, if it takes one"
+    assert all("/12 trials · " in line for line in later), "one each half minute"
     assert "\x1b" not in said + shown, "piped output holds no control codes"
     lines = shown.split("\n")
     head = lines.index(next(line for line in lines if "tensor peak" in line))
