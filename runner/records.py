@@ -74,6 +74,9 @@ class Outcome:
 
 COMPLETED = Outcome(Status.COMPLETED)
 
+THREAD_STACKS, THREAD_START = "stacks of threads", "what Python takes to start a thread"
+"""What threads hold by being there, as a host trial calls it; by itself it has no line."""
+
 
 @dataclass(frozen=True)
 class Trial:

@@ -19,7 +19,7 @@ from typing import Any
 from runner.judging import buffers
 from runner.judging.growth import HOST
 from runner.metrics import readable_bytes
-from runner.records import Record, Status, Trial
+from runner.records import THREAD_STACKS, THREAD_START, Record, Status, Trial
 
 LEAST_BYTES = 64
 """A step: below it nobody is accused. A leak of that rate takes half a year to fill 1 GB at a step
@@ -132,9 +132,10 @@ def judge(record: Record) -> Leak:
         what = "tensors, as the memory trial counted them"
         holders = (*holders, Holder("tensor", tensor, None, None, None, None, what))
     explained = sum(each.bytes_per_step for each in holders if on_host or each.kind != "tensor")
-    if held and host and (by_malloc := _by_malloc(record, host - explained)):
-        holders = (*holders, by_malloc)
-        explained += by_malloc.bytes_per_step
+    for of_books in (_by_malloc, _past_the_tracer):
+        if held and host and (more := of_books(record, host, explained)):
+            holders = (*holders, more)
+            explained += more.bytes_per_step
     holders = tuple(sorted(holders, key=lambda each: -each.bytes_per_step))
     leak = Leak(
         verdict="",
@@ -170,7 +171,7 @@ class Stopped:
 
 def _holders(held: Mapping[str, Any]) -> tuple[tuple[Holder, ...], tuple[Stopped, ...]]:
     by_line: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
-    for each in _with_their_lines(held["survivors"]):
+    for each in _with_their_lines(_of_threads(held)):
         by_line[each["kind"], each["file"], each["line"]].append(each)
     found, stopped = [], []
     for (kind, file, line), places in by_line.items():
@@ -216,21 +217,48 @@ def _sum(series: Iterable[Sequence[float]]) -> list[float]:
     return [sum(values) for values in zip(*series, strict=True)]
 
 
+def _of_threads(held: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a thread takes by being there is its line's that makes it."""
+    made = next(
+        (each["made_at"] for each in held["containers"] if each["chain"][0].startswith(_THREADS)),
+        None,
+    )
+    place = next(
+        (
+            {key: each[key] for key in ("file", "line", "code")}
+            for each in held["survivors"]
+            if made and each["line"] == made[1] and _same(made[0], each["file"])
+        ),
+        {},
+    )
+    theirs = (THREAD_STACKS, THREAD_START)
+    return [{**each, **place} if each["what"] in theirs else each for each in held["survivors"]]
+
+
+_THREADS = "running threads"
+
+
 def _with_their_lines(survivors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """XLA compiles on threads of its own, which have no line. Where nearly all executables that
-    have one have the same, that line had the others compiled, too; and where none has one, the line
-    that nearly all graphs were traced at, since a graph is what XLA compiles."""
-    by_line = _by_line(survivors, "executable") or _by_line(survivors, "graph")
-    if not by_line:
-        return list(survivors)
-    line = max(by_line, key=lambda each: by_line[each])
-    if by_line[line] < 0.8 * sum(by_line.values()):
-        return list(survivors)
-    theirs = dict(zip(("file", "line", "code"), line, strict=True))
+    """XLA compiles on threads of its own, and ops of a graph run on TensorFlow's, which have no
+    line. Where nearly all executables (or tensors) that have one have the same, that line made the
+    others, too; and where no executable has one, the line that nearly all graphs were traced at,
+    since a graph is what XLA compiles."""
+    lines = {
+        "executable": _line_of_nearly_all(survivors, "executable", "graph"),
+        "tensor": _line_of_nearly_all(survivors, "tensor"),
+    }
     return [
-        {**each, **theirs} if each["kind"] == "executable" and not each["file"] else each
-        for each in survivors
+        {**each, **lines.get(each["kind"], {})} if not each["file"] else each for each in survivors
     ]
+
+
+def _line_of_nearly_all(survivors: Sequence[Mapping[str, Any]], *kinds: str) -> dict[str, Any]:
+    """Of the first of these kinds that has any lines."""
+    by_line = next(filter(None, (_by_line(survivors, kind) for kind in kinds)), {})
+    line = max(by_line, key=lambda each: by_line[each], default=None)
+    if line is None or by_line[line] < 0.8 * sum(by_line.values()):
+        return {}
+    return dict(zip(("file", "line", "code"), line, strict=True))
 
 
 def _by_line(survivors: Sequence[Mapping[str, Any]], kind: str) -> dict[tuple[Any, ...], float]:
@@ -293,15 +321,10 @@ def _traces(functions: Sequence[Mapping[str, Any]]) -> list[str]:
     return told
 
 
-def _by_malloc(record: Record, unexplained: float) -> Holder | None:
+def _by_malloc(record: Record, host: float, explained: float) -> Holder | None:
     """What of the difference malloc's own books show: kept where its free memory grows, taken from
     it where that shrinks (then below 0, as resident memory grows by less than was taken)."""
-    slopes = [
-        _slope(books["steps"], books["free_bytes"])
-        for trial in record.trials
-        if (books := trial.facts.get("malloc")) and len(books["steps"]) >= 8
-    ]
-    free = statistics.median(slopes) if slopes else 0.0
+    unexplained, free = host - explained, _books_rise(record, "free_bytes")
     if free * unexplained <= 0:
         return None
     part = min(free, unexplained) if free > 0 else max(free, unexplained)
@@ -309,6 +332,26 @@ def _by_malloc(record: Record, unexplained: float) -> Holder | None:
         return None
     what = _KEPT if part > 0 else "came out of memory that malloc had kept free"
     return Holder("malloc", _whole(part), None, None, None, None, what)
+
+
+def _past_the_tracer(record: Record, host: float, explained: float) -> Holder | None:
+    """What malloc's books have in use and the tracer did not see taken, where it is much of what
+    resident memory grows by: who looks malloc up by itself, goes past the tracer."""
+    part = min(host, _books_rise(record, "in_use_bytes")) - explained
+    if part < max(LEAST_BYTES, _MUCH * host):
+        return None
+    what = "memory that malloc has in use, taken past the tracer (as by ctypes)"
+    return Holder("native", _whole(part), None, None, None, None, what)
+
+
+def _books_rise(record: Record, name: str) -> float:
+    """A step, over the timing trials whose malloc has books; else 0."""
+    slopes = [
+        _slope(books["steps"], books[name])
+        for trial in record.trials
+        if (books := trial.facts.get("malloc")) and len(books["steps"]) >= 8
+    ]
+    return statistics.median(slopes) if slopes else 0.0
 
 
 def _slope(steps: Sequence[int], values: Sequence[float]) -> float:
@@ -343,11 +386,37 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
 
 def _would_have_shown(record: Record, leak: Leak) -> bool:
     """Whether the timing trials, which take more steps than can be traced, would have had to see
-    what still rose while it was traced, and saw nothing: then it stops."""
-    steps = max((len(each.steps.get("host_bytes", ())) for each in record.trials), default=0)
-    holding = sum(each.bytes_per_step for each in leak.holders if each.kind != "malloc")
-    rise = holding * steps / 2
-    return leak.host_growth_bytes_per_step == 0 and rise > 4 * HOST.floor_bytes
+    what still rose while it was traced, and saw nothing: then it stops, or comes and goes."""
+    host = leak.host_growth_bytes_per_step
+    rate = sum(each.bytes_per_step for each in leak.holders if each.kind != "malloc")
+    timed = [each for each in record.trials if each.steps.get("host_bytes")]
+    if host is None:
+        courses = [course for trial in timed for course in _courses(trial)]
+        return bool(courses) and all(_ends(*course, rate) for course in courses)
+    steps = max((len(each.steps["host_bytes"]) for each in timed), default=0)
+    return host == 0 and rate * steps / 2 > 4 * HOST.floor_bytes
+
+
+def _courses(trial: Trial) -> Iterable[tuple[Sequence[int], Sequence[float]]]:
+    """What grows shows in one of them: malloc doesn't see what is mapped, and what was free and
+    resident is filled unseen."""
+    resident = trial.steps["host_bytes"]
+    yield range(len(resident)), resident
+    if books := trial.facts.get("malloc"):
+        yield books["steps"], books["in_use_bytes"]
+
+
+def _ends(steps: Sequence[int], values: Sequence[float], rate: float) -> bool:
+    """Whether what rises by that rate is level in the last quarter, or comes back in the second
+    half to where it was in the first."""
+    last = steps[-1]
+    if rate * last / 4 < HOST.floor_bytes:
+        return False
+    early = [value for step, value in zip(steps, values, strict=True) if step < last / 2]
+    late = [value for step, value in zip(steps, values, strict=True) if step >= last / 2]
+    latest = [value for step, value in zip(steps, values, strict=True) if step >= last * 3 / 4]
+    is_level = max(latest) - min(latest) < _LITTLE * rate * last / 4
+    return is_level or min(late) - min(early) < rate * last / 4
 
 
 def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
@@ -394,9 +463,10 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
 
 def _held_as(holder: Holder) -> str:
     if holder.kind == "native":  # the table names the op and the function, too
-        under = holder.what.removeprefix("C++ memory").partition(" (")[0].partition(", op ")[0]
-        return f"in C++{under}"
-    return f"in {holder.what}" if holder.kind == "graph" else f"of {holder.what}"
+        what = holder.what.partition(" (")[0].partition(", op ")[0]
+        return f"in C++{what.removeprefix('C++ memory')}" if "C++" in what else f"of {what}"
+    what = holder.what.partition("; ")[0]  # why it is traced again is the table's, too
+    return f"in {what}" if holder.kind == "graph" else f"of {what}"
 
 
 def _notes(record: Record, leak: Leak, little: Sequence[Holder]) -> Iterable[str]:

@@ -70,6 +70,8 @@ def attempts(cell: Planned, leak: Leak) -> Iterator[Attempt]:
         if name != experiment.execution and name in ("eager", "graph"):
             without = " (jit_compile off)" if experiment.execution == "xla" else ""
             yield Attempt(f"execution={name}{without}", {"execution": name})
+    if experiment.parameters.get("jit_compile") is True:
+        yield Attempt("jit_compile off", {"scenario.jit_compile": False})
     if experiment.parameters.get("reduce_retracing") is False:
         yield Attempt("reduce_retracing", {"scenario.reduce_retracing": True})
     if malloc or (growth and unexplained and unexplained > 0.2 * growth):

@@ -5,12 +5,13 @@ Core: standard library and NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 from runner.judging import growth
 from runner.judging.leak import Holder, Leak, Remedy
 from runner.metrics import readable_bytes
-from runner.records import Record
+from runner.records import THREAD_STACKS, THREAD_START, Record, Status
 
 _STOPS, _HELPS, _HARMS = 0.1, 0.8, 1.25
 """Shares of the growth: what is left of it where a remedy stops it, or helps."""
@@ -18,12 +19,11 @@ _STOPS, _HELPS, _HARMS = 0.1, 0.8, 1.25
 
 def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
     """What came of one that was tried, by the same meter as the leak."""
-    name = (
-        "host_growth_bytes_per_step"
-        if leak.host_growth_bytes_per_step
-        else "tensor_growth_bytes_per_step"
-    )
-    before, after = getattr(leak, name), record.metrics.get(name)
+    by_tensors = leak.tensor_growth_bytes_per_step and not leak.host_growth_bytes_per_step
+    name = f"{'tensor' if by_tensors else 'host'}_growth_bytes_per_step"
+    before, after = getattr(leak, name) or leak.explained_bytes_per_step, record.metrics.get(name)
+    if record.outcome.status is Status.OUT_OF_MEMORY:
+        return Remedy(change, command, None, "does not help: it ends out of memory")
     if not record.outcome.completed:
         return Remedy(change, command, None, f"could not be tried: {record.outcome.reason}")
     if not before:
@@ -66,34 +66,84 @@ def _change(holder: Holder) -> str | None:
         return None
     if holder.kind in ("graph", "executable"):
         return _of_graphs(holder)
+    if holder.chain:
+        return _of_container(holder)
     if holder.kind == "native":
-        if "random" in holder.what:
-            return (
-                "draw from a generator made once, `g = tf.random.Generator.from_seed(1)` and "
-                "`g.normal(shape)`, or from tf.random.stateless_normal(shape, seed=[1, n])"
-            )
-        return "move the op into a tf.function that is made once, or call it once before the loop"
-    first = holder.chain[0] if holder.chain else ""
-    name = first.split("`")[1] if first.count("`") >= 2 else None
-    if holder.kind == "tensor":
-        keeps = f"`{name}`" if name else "what holds it"
-        return f"keep a number, `float(loss)` or `tensor.numpy().copy()`, in {keeps}, or clear it"
-    if "thread" in first:
+        return _of_an_op(holder.what)
+    if "made of Python values" in holder.what:
+        return "TensorFlow keeps a tensor of each Python number: pass NumPy's, `np.float32(number)`"
+    return "keep a number, `float(loss)`, in what holds it" if holder.kind == "tensor" else None
+
+
+def _of_an_op(what: str) -> str | None:
+    if "random" in what:
+        return (
+            "draw from a generator made once, `g = tf.random.Generator.from_seed(1)` and "
+            "`g.normal(shape)`, or from tf.random.stateless_normal(shape, seed=[1, n])"
+        )
+    if what in (THREAD_STACKS, THREAD_START):
+        return "let the threads end, or hand work to a pool: concurrent.futures.ThreadPoolExecutor"
+    if "past the tracer" in what:
+        return None
+    if "iterator" in what:
+        return "make one iterator, outside of the step: `values = iter(dataset.repeat())`"
+    return "move the op into a tf.function that is made once, or call it once before the loop"
+
+
+def _of_container(holder: Holder) -> str | None:
+    """By what the container that grows is, and what it is given."""
+    *way, given = holder.chain
+    held = given.partition(" ")[2].removesuffix(" a step")
+    if "thread" in way[0]:
         return "let the thread end, or hand it what it needs as an argument that it can drop"
-    if "dict" in first:
-        return f"bound `{name}`: functools.lru_cache(maxsize=1000), or drop the oldest key"
-    if "callback" in " ".join(holder.chain):
-        return "unregister the callback, or register weakref.WeakMethod(callback)"
-    if name:
-        return f"bound `{name}`: collections.deque(maxlen=1000), or clear it"
-    return None
+    cached = next((each for each in way if each.startswith("the cache of ")), None)
+    if cached:
+        function = cached.removeprefix("the cache of ").partition(" (")[0]
+        return f"bound the cache of `{function}`: functools.lru_cache(maxsize=1000)"
+    name, link = _name(way)
+    if name is None:
+        return None
+    if library := _LIBRARYS.search(link):
+        return f"make the {held} that {library[1]} keeps once, outside of the step"
+    bound = (
+        f"bound `{name}`: drop its oldest key"
+        if ", a dict" in way[-1]
+        else f"bound `{name}`: collections.deque(maxlen=1000), or clear it"
+    )
+    if held == "EagerTensor":
+        return f"keep a number, `float(loss)`, in `{name}`; or {bound}"
+    if held == "ResourceVariable":
+        return f"make the variable once and `variable.assign(value)` in the step; or {bound}"
+    if held.endswith(("Error", "Exception")):
+        return f"keep `repr(error)` in `{name}`: an error holds its traceback's local variables"
+    if held in ("function", "method", "partial"):
+        return f"take it out of `{name}` once it was called, or keep weakref.WeakMethod(it) there"
+    return bound
+
+
+_NAMED = re.compile(r"`([^`]+)`|\.(\w+)")
+_LIBRARYS = re.compile(r" of (\w+)\.\w")
+
+
+def _name(way: Sequence[str]) -> tuple[str | None, str]:
+    """What a person calls the last container of a chain, `registry['done']`, and the link that
+    names it."""
+    keys = ""
+    for link in reversed(way):
+        if link.startswith("["):
+            keys = link.partition(", a ")[0] + keys
+        elif found := _NAMED.match(link):
+            return (found[1] or found[2]) + keys, link
+    return None, ""
 
 
 def _of_graphs(holder: Holder) -> str:
-    if "argument differed" in holder.what:
-        return "pass tensors, not Python numbers: `step(tf.constant(value))`; for shapes, say " + (
-            "`@tf.function(reduce_retracing=True)`"
-        )
+    if "argument differed (" in holder.what:
+        if "TensorSpec(" not in holder.what:
+            return "pass tensors, not Python values: `step(tf.constant(value))`"
+        if holder.kind == "executable":
+            return "pad the arguments to a few shapes: XLA compiles for each one"
+        return "say `@tf.function(reduce_retracing=True)`, or pad the arguments to a few shapes"
     if "made anew" in holder.what:
         return "make the tf.function once, outside of the step, and call that one"
     if any("model" in each.lower() for each in (*holder.chain, holder.what, holder.code or "")):

@@ -22,7 +22,7 @@ from runner.code import Files
 from runner.config import Experiment
 from runner.judging import estimate, repeats
 from runner.plan import Assignment, Planned
-from runner.records import COMPLETED, Outcome, Record, Status, Trial
+from runner.records import COMPLETED, Outcome, Phase, Record, Status, Trial
 from runner.running import environment
 from runner.running.folders import log_file
 
@@ -60,8 +60,7 @@ class Run:
     @property
     def next(self) -> Assignment | None:
         """The trial to run next; None once the evidence is complete, or a trial has ended badly."""
-        over = not self.outcome.completed or self.done >= len(self.assignments)
-        return None if over else self.assignments[self.done]
+        return self.assignments[self.done] if self.done < len(self.assignments) else None
 
 
 def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = None) -> Run:
@@ -76,6 +75,7 @@ def open_run(planned: Planned, folder: Path, sweep: Mapping[str, Any] | None = N
     run.assignments = assignments(planned.experiment)
     if not planned.experiment.supported:
         run.outcome = Outcome(Status.UNSUPPORTED, None, planned.experiment.unsupported_reason)
+        run.assignments = []
     for trial in records.read_trials(folder):
         if trial.outcome.status is not Status.INTERRUPTED:
             _count(run, trial)
@@ -111,10 +111,19 @@ def _count(run: Run, trial: Trial) -> None:
     run.done += 1
     run.code |= trial.facts.get("code", {})
     if not trial.outcome.completed:
-        run.outcome = trial.outcome
+        run.outcome = trial.outcome if run.outcome.completed else run.outcome
+        left = run.assignments[run.done :] if _can_be_explained(trial.outcome) else []
+        run.assignments[run.done :] = [each for each in left if each.kind == "host"]
     elif trial.kind == "memory":
         run.memory_trials.append(replace(trial, phases={}, steps={}, allocations=None))
         _plan_another(run)
+
+
+def _can_be_explained(outcome: Outcome) -> bool:
+    """Whether what grew may be what ended it. Then a host trial, which takes fewer steps, says what
+    that was."""
+    grown = outcome.status in (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.KILLED)
+    return grown and outcome.phase in (Phase.STEPS, Phase.RELEASE)
 
 
 def _plan_another(run: Run) -> None:
@@ -171,4 +180,4 @@ def abandon(run: Run, status: Status, reason: str) -> None:
     """Where trials are missing the outcome says why. What was finished stays, and opened again the
     run goes on with what is missing."""
     if run.next is not None:
-        run.outcome = Outcome(status, None, reason)
+        run.outcome, run.assignments = Outcome(status, None, reason), run.assignments[: run.done]

@@ -35,7 +35,7 @@ class Forecast:
 
     def __init__(self, runs: Sequence[Run]) -> None:
         ahead = [each for run in runs for each in _ahead(run)]
-        self._planned = {id(run): len(run.assignments) for run in runs}
+        self._ahead = {id(run): _kinds_ahead(run) for run in runs}
         self.left = Counter(each.kind for each in ahead)
         self._most: defaultdict[str, _Mean] = defaultdict(_Mean)
         for each in ahead:
@@ -43,14 +43,13 @@ class Forecast:
         self._taken: defaultdict[str, _Mean] = defaultdict(_Mean)
 
     def ended(self, run: Run, assignment: Assignment, seconds: float) -> None:
-        """One trial less; where its cell has failed, none of the cell's others; and more where a
-        graph's peak is not known yet."""
-        kind = assignment.kind
-        self._taken[kind].add(seconds)
-        self.left[kind] += len(run.assignments) - self._planned[id(run)] - 1
-        self._planned[id(run)] = len(run.assignments)
-        if run.next is None:
-            self.left.subtract(each.kind for each in run.assignments[run.done :])
+        """One trial less; where its cell has failed, few or none of the cell's others; and more
+        where a graph's peak is not known yet."""
+        self._taken[assignment.kind].add(seconds)
+        ahead = _kinds_ahead(run)
+        self.left.update(ahead)
+        self.left.subtract(self._ahead[id(run)])
+        self._ahead[id(run)] = ahead
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -67,8 +66,12 @@ class Forecast:
         return least, most
 
 
+def _kinds_ahead(run: Run) -> Counter[str]:
+    return Counter(each.kind for each in _ahead(run))
+
+
 def _ahead(run: Run) -> Iterable[Assignment]:
-    return run.assignments[run.done :] if run.next is not None else ()
+    return run.assignments[run.done :]
 
 
 def _most_seconds(assignment: Assignment) -> float:

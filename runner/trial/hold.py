@@ -19,6 +19,7 @@ from runner.trial.measure.holders import Holders
 from runner.trial.measure.phases import Meter
 from runner.trial.measure.pipelines import Pipelines
 from runner.trial.measure.survivors import Survivors
+from runner.trial.measure.threads import Threads
 
 WARMUP_STEPS = 3
 MOST_STEPS = 100
@@ -50,6 +51,8 @@ def go_through(
     for _ in range(WARMUP_STEPS):
         spans(Phase.STEPS, number, partial(_once, step))
         number += 1
+    threads = Threads()
+    threads.mark()
     survivors.mark()
     traced, started, seconds = 0, clock(), 0.0
     while traced < LEAST_STEPS or (traced < MOST_STEPS and clock() - started < MOST_SECONDS):
@@ -57,6 +60,7 @@ def go_through(
         gc.collect()  # empties Python's free lists, in which a step would find memory of our own
         spans(Phase.STEPS, number, partial(_once, step))
         seconds += clock() - began
+        threads.mark()
         survivors.mark()
         number += 1
         traced += 1
@@ -65,6 +69,7 @@ def go_through(
 
     pipelines = Pipelines()
     pipelines.look()
+    threads.look()
     holders = Holders()
     holders.begin()
     more, started = 0, clock()
@@ -74,6 +79,7 @@ def go_through(
         more += 1
     found = holders.end(more, step)
     pipelines.look()
+    threads.look()
 
     meter.begin(Phase.RELEASE, 0)
     del step, build
@@ -83,7 +89,7 @@ def go_through(
     return {
         "steps": traced,
         "traced_seconds_per_step": seconds / traced,
-        "survivors": survived,
+        "survivors": [*threads.to_json(), *survived],
         "pipelines": pipelines.to_json(),
         **found,
     }

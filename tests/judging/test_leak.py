@@ -9,7 +9,7 @@ import pytest
 
 from runner.judging.leak import goes_on, judge
 from runner.leak import remedies
-from runner.records import COMPLETED, Outcome, Record, Status, Trial
+from runner.records import COMPLETED, THREAD_STACKS, Outcome, Record, Status, Trial
 from tests import factories
 
 STEPS = 40
@@ -140,7 +140,7 @@ class TestHolders:
         assert "`train` is traced 1 times a step" in leak.holders[0].what
         assert "rate: 0.1, then 0.2" in leak.holders[0].what
         (written,) = remedies.in_code(leak)
-        assert "pass tensors, not Python numbers" in written.change
+        assert "pass tensors, not Python values" in written.change
 
 
 @pytest.mark.parametrize(
@@ -215,6 +215,108 @@ def test_what_stays_but_is_too_little_for_a_verdict_is_said() -> None:
     leak = judge(record(place("python", [40.0 * step for step in range(STEPS + 1)]), host_growth=0))
     assert (leak.verdict, leak.holders) == ("flat", ())
     assert leak.notes[0].startswith("40 B a step stay at service.py:22, ")
+
+
+class TestTheTimingTrials:
+    """They take more steps than are traced, and see what stops later."""
+
+    def unsure(self, course: list[float]) -> str:
+        found = record(place(bytes_=[24 * each for each in RISING]), host_growth=None)
+        found.trials[0].steps["host_bytes"] = [50e6 + each for each in course]
+        return judge(found).verdict
+
+    def test_say_fills_of_what_stops_after_it_was_traced(self) -> None:
+        assert self.unsure([24_000.0 * min(step, 150) for step in range(205)]) == "fills"
+
+    def test_say_fills_of_what_is_emptied_now_and_then(self) -> None:
+        assert self.unsure([24_000.0 * (step % 120) for step in range(205)]) == "fills"
+
+    def test_say_grows_of_what_goes_on_under_garbage_that_comes_and_goes(self) -> None:
+        course = [24_000.0 * step + 200_000 * (step % 10) for step in range(205)]
+        assert self.unsure(course) == "grows"
+
+    def test_say_nothing_where_malloc_has_more_in_use_all_along(self) -> None:
+        found = record(place(bytes_=[24 * each for each in RISING]), host_growth=None)
+        found.trials[0].steps["host_bytes"] = [50e6] * 205
+        found.trials[0].facts["malloc"] = books_with(in_use_slope=24_000)
+        assert judge(found).verdict == "grows"
+
+    def test_know_of_memory_that_was_taken_past_the_tracer(self) -> None:
+        found = record(place(bytes_=FLAT), host_growth=9000)
+        found.trials[0].facts["malloc"] = books_with(in_use_slope=9000)
+        leak = judge(found)
+        assert leak.verdict == "grows"
+        assert [(each.kind, each.bytes_per_step) for each in leak.holders] == [("native", 9000)]
+        assert not list(remedies.in_code(leak))
+
+    def test_that_end_out_of_memory_leave_the_growth_to_the_host_trial(self) -> None:
+        found = record(place(), host_growth=None)
+        ended = replace(found.trials[0], outcome=Outcome(Status.OUT_OF_MEMORY, "steps", "too much"))
+        leak = judge(replace(found, outcome=ended.outcome, trials=(ended, found.trials[-1])))
+        assert leak.sentence.startswith("grows 1.00 kB a step: ")
+        assert remedies.outcome("x", "", leak, record(host_growth=0)).verdict == "stops it"
+
+
+def test_what_threads_take_by_being_there_is_the_line_s_that_makes_them() -> None:
+    found = record(
+        place("python", line=5),
+        place(file=None, line=None, code=None, what=THREAD_STACKS),
+        containers=[
+            {
+                "of": "Thread",
+                "lines": [["/home/me/service.py", 5]],
+                "made_at": ["/home/me/service.py", 5],
+                "chain": ["running threads of wait (service.py:2)", "1 Thread a step"],
+            }
+        ],
+        host_growth=2000,
+    )
+    leak = judge(found)
+    assert {each.where for each in leak.holders} == {"service.py:5"}
+    assert {each.change for each in remedies.in_code(leak)} == {
+        "service.py:5: let the thread end, or hand it what it needs as an argument that it can drop"
+    }
+
+
+@pytest.mark.parametrize(
+    ("chain", "change"),
+    [
+        (
+            "the step > `losses`, a list that step (a.py:3) closes over > 1 EagerTensor a step",
+            "keep a number, `float(loss)`, in `losses`; or bound `losses`: collections.deque",
+        ),
+        (
+            "`model`, a Model in a.py:3 > .cache, a dict of Model > 1 ndarray a step",
+            "bound `cache`: drop its oldest key",
+        ),
+        (
+            "`registry`, a dict in a.py:7 > ['done'], a list > 1 function a step",
+            "take it out of `registry['done']` once it was called",
+        ),
+        (
+            "`embed`, a wrapper in a.py:4 > the cache of embed (a.py:4), maxsize=None > 1 x a step",
+            "bound the cache of `embed`: functools.lru_cache(maxsize=1000)",
+        ),
+        (
+            "`errors`, a list in a.py:1 > 1 ValueError a step",
+            "keep `repr(error)` in `errors`",
+        ),
+        (
+            "`kept`, a list in a.py:1 > 1 ResourceVariable a step",
+            "make the variable once and `variable.assign(value)` in the step; or bound `kept`",
+        ),
+        (
+            "`_stack`, a Stack of tensorflow.ops > ._funcs, a list of tensorflow.Graph"
+            " > 1 EagerFunc a step",
+            "make the EagerFunc that tensorflow keeps once, outside of the step",
+        ),
+    ],
+)
+def test_what_to_write_goes_by_the_container_that_grows(chain: str, change: str) -> None:
+    container = {"of": "x", "lines": [["service.py", 22]], "chain": chain.split(" > ")}
+    found = record(place("tensor"), containers=[{**container, "made_at": None}])
+    (written,) = remedies.in_code(judge(found))
+    assert written.change.startswith(f"service.py:22: {change}")
 
 
 class TestBuffersOfPipelines:

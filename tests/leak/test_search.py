@@ -1,4 +1,4 @@
-"""The search for a leak ends when its user says so."""
+"""The search for a leak: which trials it takes, which remedies, and that it ends on request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,49 @@ import pytest
 
 from runner.composing import composition
 from runner.errors import Interrupted
-from runner.leak import search
+from runner.judging.leak import Leak
+from runner.leak import cells, search
 from runner.leak.search import Search
+from runner.plan import Planned
+from runner.records import Outcome, Status, Trial
+from runner.running import lifecycle
 from runner.running.engine import Result
+
+
+def cell(folder: Path, *words: str) -> Planned:
+    plan = composition.plan([*words, "tracking=none"], folder / "plan")
+    return cells.to_measure(plan.cells[0])
+
+
+@pytest.mark.parametrize(
+    ("phase", "status", "left"),
+    [
+        ("steps", Status.OUT_OF_MEMORY, ["host"]),
+        ("release", Status.TIMED_OUT, ["host"]),
+        ("build", Status.OUT_OF_MEMORY, []),
+        ("steps", Status.FAILED, []),
+    ],
+)
+def test_a_trial_that_what_grows_may_have_ended_leaves_the_host_trial_to_say_what(
+    tmp_path: Path, phase: str, status: Status, left: list[str]
+) -> None:
+    wanted = cell(tmp_path, "scenario=python_loop", "measure.memory_processes=0")
+    run = lifecycle.open_run(wanted, tmp_path / "run")
+    ended = Outcome(status, phase, "it is so")
+    lifecycle.add_trial(run, Trial("timing", 0, ended))
+    assert [each.kind for each in run.assignments[run.done :]] == left
+    assert run.outcome == ended
+    again = lifecycle.open_run(wanted, tmp_path / "run")
+    assert (again.next is not None) == bool(left)
+    if again.next:
+        lifecycle.add_trial(again, Trial("host", 0, Outcome(Status.FAILED, "steps", "no")))
+        assert (again.next, again.outcome) == (None, ended)
+
+
+def test_jit_compile_is_tried_off_where_the_scenario_has_it_on(tmp_path: Path) -> None:
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    tried = cells.attempts(cell(tmp_path, "scenario=model_per_step_xla"), grows)
+    assert ("scenario.jit_compile=false",) in [each.words for each in tried]
 
 
 def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(

@@ -153,23 +153,28 @@ class Quiet(Progress):
 # The forecast.
 
 
+def end(forecast: Forecast, run: Run, trial: Trial, seconds: float) -> None:
+    assignment = run.next
+    assert assignment is not None
+    lifecycle.add_trial(run, trial)
+    forecast.ended(run, assignment, seconds)
+
+
 def test_a_forecast_is_a_range_until_every_kind_of_trial_was_seen(runs: list[Run]) -> None:
     forecast = Forecast(runs)
     least, most = forecast.seconds
     assert most - least == pytest.approx(12 * runs[0].experiment.measure.max_seconds)
-    for kind in ("memory", "timing"):
-        assignment = next(each for each in runs[0].assignments if each.kind == kind)
-        forecast.ended(runs[0], assignment, 2.0)
+    for made in (memory_trial(), timing_trial()):
+        end(forecast, runs[0], made, 2.0)
     least, most = forecast.seconds
     assert least == most == pytest.approx(14 * 2.0)
 
 
 def test_a_forecast_learns_from_what_trials_took(runs: list[Run]) -> None:
     forecast = Forecast(runs)
-    memory, timing = runs[0].assignments[:2]
-    forecast.ended(runs[0], memory, 1.0)
-    forecast.ended(runs[0], timing, 10.0)
-    forecast.ended(runs[0], timing, 20.0)
+    end(forecast, runs[0], memory_trial(), 1.0)
+    end(forecast, runs[0], timing_trial(), 10.0)
+    end(forecast, runs[0], timing_trial(), 20.0)
     assert forecast.seconds[0] == pytest.approx(3 * 1.0 + 10 * 15.0)
 
 

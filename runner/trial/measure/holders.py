@@ -19,16 +19,17 @@ import threading
 import tracemalloc
 import types
 import weakref
-from collections import Counter, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from runner.trial.owners import owner
+from runner.trial.owners import SCENARIO, USERS, owner
 
 _CONTAINERS = (list, dict, set, deque)
+"""And what is derived from them."""
 _MOST_FRAMES = 100
 """Of a traceback: Keras and TensorFlow lie between the user's line and an object."""
 _MOST_HOLDERS = 12
@@ -85,18 +86,38 @@ def _look() -> _Look:
     gc.collect()
     objects = gc.get_objects()
     return _Look(
-        {id(each): len(each) for each in objects if type(each) in _CONTAINERS},
+        {id(each): _length(each) for each in _containers(objects)},
         frozenset(map(id, objects)),
         Counter(map(type, objects)),
     )
 
 
+def _containers(objects: list[Any]) -> list[Any]:
+    """Of those that the collector knows, and the mappings that they refer to: one of names to
+    arrays or numbers it needn't know."""
+    kinds = {each for each in set(map(type, objects)) if issubclass(each, _CONTAINERS)}
+    found = {id(each): each for each in objects if type(each) in kinds}
+    for each in gc.get_referents(*objects):
+        if type(each) in _MAPPINGS and id(each) not in found:
+            found[id(each)] = each
+    return list(found.values())
+
+
+_MAPPINGS = {dict, OrderedDict, defaultdict, Counter}
+
+
+def _length(container: Any) -> int:
+    """A class derived from one may count otherwise."""
+    base = next(each for each in _CONTAINERS if isinstance(container, each))
+    return base.__len__(container)
+
+
 def _grown(objects: list[Any], before: _Look, steps: int) -> list[tuple[Any, int]]:
     """The containers that were there before and are longer by an element every other step."""
     longer = [
-        (each, len(each) - before.lengths[id(each)])
-        for each in objects
-        if type(each) in _CONTAINERS and id(each) in before.lengths
+        (each, _length(each) - before.lengths[id(each)])
+        for each in _containers(objects)
+        if id(each) in before.lengths
     ]
     kept = [(each, grown) for each, grown in longer if grown >= max(2, steps / 2)]
     return sorted(kept, key=lambda pair: -pair[1])[:_MOST_HOLDERS]
@@ -117,6 +138,7 @@ def _told(
         "grows_by": grown / steps,
         "of": what,
         "lines": sorted(_lines_within(newest, before)),
+        "made_at": next(filter(None, (_born_at(each, before) for each in newest)), None),
         "chain": [*chain, f"{rate} {what} a step"],
     }
 
@@ -132,7 +154,7 @@ def _threads(newest: list[Any]) -> list[str]:
 
 def _newest(container: Any, count: int) -> Iterator[Any]:
     """Of a mapping the values; sets have no order."""
-    values = list(container.values() if isinstance(container, dict) else container)
+    values = list(dict.values(container) if isinstance(container, dict) else container)
     return islice(reversed(values), min(count, 5))
 
 
@@ -157,6 +179,13 @@ def _lines_within(elements: list[Any], before: _Look) -> set[Line]:
 _MODULE = types.ModuleType
 
 
+def _born_at(value: Any, before: _Look) -> Line | None:
+    """Where it was made; or what it holds and nobody held before: an object whose attributes lie
+    before it in memory, as Python 3.11 has them, tracemalloc does not find."""
+    inside = (each for each in gc.get_referents(value) if id(each) not in before.known)
+    return _made_at(value) or next(filter(None, map(_made_at, inside)), None)
+
+
 def _made_at(value: Any) -> Line | None:
     """The innermost line of the user's that made it; else of a scenario."""
     trace = tracemalloc.get_object_traceback(value)
@@ -179,8 +208,9 @@ def _multiplied(
     ranked = [(kind, count) for kind, count in more.most_common() if count >= max(2, steps / 2)]
     for kind, count in ranked[:_MOST_HOLDERS]:
         newest = [each for each in objects if type(each) is kind and id(each) not in before.known]
-        made = [each for each in newest if _made_at(each)]
-        chain = chains.to(made[-1]) if made else None
+        made = [each for each in newest if _born_at(each, before)]
+        ends = made[-1:] + made[:1]  # in a chain of them, one end is near to what has a name
+        chain = min(filter(None, map(chains.to, ends)), key=len, default=None)
         if chain is not None:
             what = f"{count / steps:.3g} {kind.__name__} a step"
             yield {
@@ -238,7 +268,7 @@ def _function_name(function: Any) -> tuple[str, str | None, int | None]:
     python = inspect.unwrap(function.python_function)
     code = getattr(python, "__code__", None)
     name = getattr(python, "__qualname__", repr(python)).rpartition(".")[2]
-    return (name, code.co_filename, code.co_firstlineno) if code else (name, None, None)
+    return (name, _short(code.co_filename), code.co_firstlineno) if code else (name, None, None)
 
 
 def _what_differs(function: Any) -> str | None:
@@ -256,6 +286,7 @@ def _what_differs(function: Any) -> str | None:
 
 def _type(parameter: Any) -> str:
     text = str(parameter.type_constraint)
+    text = text.replace(", name=None", "")
     return text.removeprefix("Literal[").removesuffix("]") if text.startswith("Literal[") else text
 
 
@@ -330,7 +361,7 @@ class _Chains:
         if isinstance(each, threading.Thread):
             return f"thread {each.name!r}"
         if isinstance(each, type) and held is not None:
-            return f"class {each.__qualname__}"
+            return _of_class(each, _below(each, held, above))
         if each is self._step:
             return "the step"
         return None
@@ -348,31 +379,70 @@ class _Chains:
         """How each holds the next; what has no name of its own is left out."""
         links = []
         each, held = above[id(root)]
-        if isinstance(each, types.FrameType) or id(each) in self._modules:
-            each, held = above[id(held)]  # the root has named it already
+        if isinstance(each, types.FrameType | type) or id(each) in self._modules:
+            each, held = above[id(_below(each, held, above))]  # the root has named it already
         while held is not None:
             if isinstance(each, types.FunctionType) and held is each.__closure__:
                 cell = above[id(held)][1]
                 links.append(_closed_over(each, cell))
                 each, held = above[id(cell)]
-            elif link := _link(each, held):
-                links.append(link)
+            else:
+                held = _below(each, held, above)
+                if link := _link(each, held):
+                    links.append(link)
             each, held = above[id(held)]
         return links
+
+
+def _below(holder: Any, held: Any, above: Mapping[int, tuple[Any, Any]]) -> Any:
+    """What it holds by a name: between an object or a class and that lies its dict of names."""
+    names = isinstance(held, dict) and (
+        isinstance(holder, type) or held is getattr(holder, "__dict__", None)
+    )
+    below = above[id(held)][1] if names else None
+    return held if below is None else below
 
 
 def _link(holder: Any, held: Any) -> str | None:
     if isinstance(holder, types.FunctionType):
         return _function(holder)
+    if isinstance(holder, functools._lru_cache_wrapper):
+        most = holder.cache_parameters()["maxsize"]
+        return f"the cache of {_function(holder)}, maxsize={most}"
     if isinstance(holder, dict):
         key = _key_of(holder, held)
-        return f"[{key!r:.40}]" if key is not None else None
+        return f"{_item(key)}{_kind(held)}" if key is not None else None
     if isinstance(holder, list | tuple | set | deque):
         return f"in a {type(holder).__name__}"
     if isinstance(holder, types.CellType | types.MethodType | types.FrameType):
         return None
     name = _key_of(getattr(holder, "__dict__", {}), held)
-    return f".{name} of {type(holder).__name__}" if name else type(holder).__name__
+    return f".{name}{_kind(held)} of {_type_name(holder)}" if name else _type_name(holder)
+
+
+def _kind(held: Any) -> str:
+    return f", a {type(held).__name__}" if isinstance(held, _CONTAINERS) else ""
+
+
+def _type_name(each: Any) -> str:
+    """`tensorflow.Graph`, and `Keeper` of the user's own."""
+    module = type(each).__module__
+    file = getattr(sys.modules.get(module), "__file__", None)
+    theirs = file is None or owner(file) in (USERS, SCENARIO)
+    return f"{'' if theirs else module.partition('.')[0] + '.'}{type(each).__name__}"
+
+
+def _item(key: Any) -> str:
+    """An address would be another one each time."""
+    told = repr(key)
+    return f"[a {type(key).__name__}]" if " at 0x" in told else f"[{told:.40}]"
+
+
+def _of_class(holder: type, held: Any) -> str:
+    name = _key_of(dict(vars(holder)), held)
+    if name is None:
+        return f"class {holder.__qualname__}"
+    return f"`{holder.__qualname__}.{name}`, a {type(held).__name__} of the class"
 
 
 def _closed_over(function: types.FunctionType, cell: types.CellType) -> str:
@@ -405,6 +475,8 @@ def _function(function: Any) -> str:
 def _in_module(module: str, names: dict[str, Any], held: Any) -> str:
     name = _key_of(names, held)
     file = names.get("__file__")
+    if file and owner(file) not in (USERS, SCENARIO):
+        return f"`{name}`, a {type(held).__name__} of {module}"
     line = _assigned_at(file, name) if file and name else None
     where = f"{_short(file)}:{line}" if file and line else f"module {module}"
     return f"`{name}`, a {type(held).__name__} in {where}"

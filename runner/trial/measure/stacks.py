@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from runner.records import THREAD_START
+
 Frame = tuple[str, str, int]
 """Function, file, line."""
 
@@ -68,7 +70,8 @@ def place(
     kind = _kind(inside, native, of_python, at is not None)
     what = _what(kind, inside, native)
     if at is None:
-        return Place(kind, None, None, what)
+        started = kind == "python" and _in_a_python_thread(native)
+        return Place(kind, None, None, THREAD_START if started else what)
     _, file, line = python[at]
     return Place(kind, file, line, what)
 
@@ -125,6 +128,8 @@ def _what(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
     op = next((name for name, file, _ in inside if _GENERATED.search(file)), None)
     op = op and op.removesuffix("_eager_fallback")
     under = f" under {called}" if called else ""
+    if kind == "tensor" and any("ConvertToEagerTensor" in name for name in native):
+        return f"tensors made of Python values{under}"
     if kind == "tensor":
         return f"tensors of {op or called or 'an op'}"
     if kind == "graph":
