@@ -20,13 +20,14 @@ the folder of the scenario counts as the user's wherever it lies.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 import sys
 import sysconfig
 import threading
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import time_ns
 from types import CodeType, FrameType
@@ -35,19 +36,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import runner
-from runner.allocations import GRADIENT
-from runner.trial.measure.names import of_gradient, path
+from runner.trial.measure.names import of_forward, of_gradient, path, plain
 from runner.trial.measure.origins import (
     BUILDING,
+    PIPELINE,
     SESSION,
     Frame,
     Origin,
+    Output,
     Site,
+    around,
     original_names,
     spellings,
 )
+from runner.trial.measure.stages import Pipelines
 from runner.trial.measure.xla import Blocks, Buffer
-from runner.trial.measure.xplane import CONSTANT, NONE, Ints
+from runner.trial.measure.xplane import CONSTANT, MARKING, NONE, Ints
 
 AMBIGUOUS = -2
 """Several threads of the program were in TensorFlow when another of TensorFlow's allocated."""
@@ -59,8 +63,8 @@ _GENERATED_NAME = "__autograph_generated_file"
 class _Log:
     """What one thread did: from each time on, the site that it was at, or `NONE`."""
 
-    def __init__(self) -> None:
-        self.thread = threading.get_native_id()
+    def __init__(self, thread: int) -> None:
+        self.thread = thread
         self.times = array("q")
         self.sites = array("q")
         self.site = NONE
@@ -79,6 +83,27 @@ class _Node(NamedTuple):
     where a line of the user's made it, as in a custom gradient."""
     is_backward: bool
     is_known: bool
+    """That its line is this one, whatever its name says."""
+    type: str
+    outputs: tuple[Output, ...]
+
+
+class _Compiled(NamedTuple):
+    """A node that calls a function which XLA compiles."""
+
+    graph: str
+    node: str
+    function: str
+
+
+_HANDED_ON = {"EmptyTensorList", "TensorListPushBack", "OptionalFromValue", "OptionalNone"}
+"""Ops that a loop or a branch gets when its gradient is asked for, and that run in the forward
+pass: they hand on what the backward one needs."""
+
+_CALLS = {"PartitionedCall", "StatefulPartitionedCall"}
+
+_IN_PIPELINES = "Dataset_"
+"""How TensorFlow names the graphs of a data pipeline's functions."""
 
 
 class Calls:
@@ -99,13 +124,16 @@ class Calls:
         self._is_library: list[bool] = []
         self._site_of: dict[Site, int] = {}
         self._sites: list[Site] = []
-        self._logs: list[_Log] = []
+        self._logs: dict[int, _Log] = {}
+        """By thread: where TensorFlow's own call Python, each call looks like a new one."""
         self._local = threading.local()
         self._numbering = (
             threading.Lock()
         )  # a number is a place in a list; threads must not share one
         self._nodes: dict[str, dict[str, _Node]] = {}
         """By node, by the graph's name."""
+        self._compiled: list[_Compiled] = []
+        self._pipelines = Pipelines()
         self._sources: dict[tuple[str, int], Frame] = {}
         """Of a generated line: the line that it was made from."""
         self._undo: list[Callable[[], object]] = []
@@ -113,10 +141,12 @@ class Calls:
     # Watching.
 
     def watch(self) -> None:
-        """Put a wrapper around each door."""
+        """Put a wrapper around each door. To be called by the thread that makes the marks."""
+        self._marking = threading.get_ident()
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.autograph.pyct import loader
         from tensorflow.python.client import pywrap_tf_session
+        from tensorflow.python.data.ops import dataset_ops, iterator_ops
         from tensorflow.python.eager import backprop, context
         from tensorflow.python.framework import constant_op, ops
 
@@ -142,6 +172,8 @@ class Calls:
         self._replace(ops, "_create_c_op", functools.partial(self._door, called=BUILDING))
         self._replace(ops.Graph, "_create_op_helper", self._noting_node)
         self._replace(loader, "load_ast", self._noting_sources)
+        self._replace(dataset_ops.DatasetV2, "__init__", self._noting_stage)
+        self._replace(iterator_ops.OwnedIterator, "_create_iterator", self._noting_pipeline)
 
     def _asking_for_gradients(self, own: Callable[..., Any]) -> Callable[..., Any]:
         return functools.wraps(own)(self._backward_door(own))
@@ -160,8 +192,9 @@ class Calls:
         try:
             log: _Log = self._local.log
         except AttributeError:
-            log = self._local.log = _Log()
-            self._logs.append(log)
+            is_marking = threading.get_ident() == self._marking
+            thread = MARKING if is_marking else threading.get_native_id()
+            log = self._local.log = self._logs.setdefault(thread, _Log(thread))
         return log
 
     def _door(self, enter: Callable[..., Any], called: str | int) -> Callable[..., Any]:
@@ -194,7 +227,7 @@ class Calls:
             at = len(log.sites)
             tensor = within(*args, **kwargs)
             plain = self._sites[log.sites[at]]
-            shaped = plain._replace(shape=tensor._shape_tuple(), dtype=tensor._datatype_enum())
+            shaped = plain._replace(output=(tensor._shape_tuple(), tensor._datatype_enum()))
             log.sites[at] = self._number(shaped)
             return tensor
 
@@ -220,13 +253,20 @@ class Calls:
     def _noting_node(self, create: Callable[..., Any]) -> Callable[..., Any]:
         def creating(graph: Any, op: Any, *args: Any, **kwargs: Any) -> Any:
             stack, log = self._stack(sys._getframe(1)), self._log()
-            node = _Node(stack, is_backward=False, is_known=True)
-            if log.backward is not None:
-                is_own = stack != log.backward
-                if log.forward is not None and not is_own:
-                    stack = log.forward.stack
-                node = _Node(stack, is_backward=True, is_known=is_own or log.forward is not None)
-            self._nodes.setdefault(op.name, {})[getattr(graph, "name", "")] = node
+            is_asked_for, is_own = log.backward is not None, stack != log.backward
+            if is_asked_for and log.forward is not None and not is_own:
+                stack = log.forward.stack
+            kind, named = op.type, getattr(graph, "name", "")
+            node = _Node(
+                stack,
+                is_backward=is_asked_for and kind not in _HANDED_ON,
+                is_known=is_asked_for and (is_own or log.forward is not None),
+                type=kind,
+                outputs=tuple((_shape(each), each.dtype.as_datatype_enum) for each in op.outputs),
+            )
+            self._nodes.setdefault(op.name, {})[named] = node
+            if kind in _CALLS and _is_compiled(op):
+                self._compiled.append(_Compiled(named, op.name, op.get_attr("f").name))
             return create(graph, op, *args, **kwargs)
 
         return creating
@@ -275,6 +315,20 @@ class Calls:
             return module, source, source_map
 
         return loading
+
+    def _noting_stage(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def making(dataset: Any, *args: Any, **kwargs: Any) -> Any:
+            self._pipelines.made(dataset, self._stack(sys._getframe(1)))
+            return make(dataset, *args, **kwargs)
+
+        return making
+
+    def _noting_pipeline(self, begin: Callable[..., Any]) -> Callable[..., Any]:
+        def beginning(iterator: Any, dataset: Any) -> Any:
+            self._pipelines.begun(dataset, self._stack(sys._getframe(1)))
+            return begin(iterator, dataset)
+
+        return beginning
 
     def _site(self, frame: FrameType, log: _Log, called: str) -> int:
         context = self._context._context
@@ -354,12 +408,14 @@ class Calls:
 
     # Answering.
 
-    def sites(self, threads: Ints, times: Ints) -> Ints:
+    def sites(self, threads: Ints, times: Ints, ops: Sequence[str]) -> Ints:
         """The site of each thread at each time. Where it has none, as threads of TensorFlow's own
-        pools, the site of the one thread that is in TensorFlow then."""
+        pools, the site of the one thread that is in TensorFlow then; of several, of the one that
+        called this op."""
         found = np.full(times.size, NONE, np.int64)
         others = np.full(times.size, NONE, np.int64)
-        for log in list(self._logs):
+        everywhere = []
+        for log in list(self._logs.values()):
             size = min(len(log.times), len(log.sites))
             when = np.array(log.times[:size], np.int64)
             where = np.append(np.array(log.sites[:size], np.int64), NONE)  # the last: before all
@@ -370,13 +426,21 @@ class Calls:
             clash = free & (others != NONE) & (others != at)
             others[free] = at[free]
             others[clash] = AMBIGUOUS
+            everywhere.append(at)
+        for row in np.flatnonzero((found == NONE) & (others == AMBIGUOUS)).tolist():
+            there = {int(at[row]) for at in everywhere if at[row] != NONE}
+            fitting = [each for each in there if self._sites[each].called == plain(ops[row])]
+            others[row] = fitting[0] if len(fitting) == 1 else AMBIGUOUS
+        for row in np.flatnonzero((found == NONE) & (others >= 0)).tolist():
+            if not self._sites[others[row]].may_run(plain(ops[row])):
+                others[row] = NONE
         return np.where(found == NONE, others, found)
 
     def backward(self, begin_ns: int, end_ns: int) -> Ints:
         """Those of all threads, in order; one within another is a part of that."""
         found = [
             (begin, end)
-            for log in list(self._logs)
+            for log in list(self._logs.values())
             for begin, end in list(log.passes)
             if begin_ns <= begin < end_ns
         ]
@@ -384,7 +448,7 @@ class Calls:
 
     def forget(self, before_ns: int) -> None:
         """Drop what no later window asks for: all but where each thread is."""
-        for log in list(self._logs):
+        for log in list(self._logs.values()):
             del log.passes[: sum(end <= before_ns for _, end in log.passes)]
             keep = max(
                 int(np.searchsorted(np.array(log.times, np.int64), before_ns, "right")) - 1, 0
@@ -399,6 +463,8 @@ class Calls:
             if found is not None:
                 is_backward = found.is_backward or (at is not None and at.is_backward)
                 return found._replace(is_backward=is_backward, called=at.called if at else "")
+        elif at.called and plain(op) != at.called and self._is_of_pipeline(op):
+            return self.in_pipeline("", op)  # run by the thread that asks for an element
         if at is None:
             why = (
                 "several threads were in TensorFlow at that time"
@@ -408,7 +474,34 @@ class Calls:
             return Origin((), "", False, False, why)
         scope = "" if at.function else at.scope.rstrip("/")
         found = self._lines(at.stack, scope, at.is_backward)
-        return found._replace(called=at.called, shape=at.shape, dtype=at.dtype)
+        return found._replace(called=at.called, outputs=(at.output,) if at.output else ())
+
+    def _is_of_pipeline(self, op: str) -> bool:
+        graphs = itertools.chain.from_iterable(self._nodes.get(name, ()) for name in spellings(op))
+        return any(graph.startswith(_IN_PIPELINES) for graph in graphs)
+
+    def in_pipeline(self, stages: str, op: str) -> Origin:
+        """Where what a data pipeline allocates comes from: the line of a node of its functions', or
+        else of the stage that allocates."""
+        found = self._of_node(op, _IN_PIPELINES) if op else None
+        if found is not None:
+            return found._replace(called=PIPELINE)
+        stack = self._pipelines.line(stages)
+        if stack is None:
+            why = "a data pipeline allocated it, and which one TensorFlow doesn't say"
+            return Origin((), "", False, False, why, PIPELINE)
+        return self._lines(stack, "", is_backward=False)._replace(called=PIPELINE)
+
+    def compiled(self, call: Origin, size: int) -> Origin:
+        """Of a block that XLA allocated: the call of the function that it is of."""
+        if self._blocks is None or self._blocks.hold(call.called, size):
+            return call
+        graph = _graph(call.called)
+        for each in sorted(self._compiled, key=lambda each: each.graph != graph):
+            if self._blocks.hold(each.function, size):
+                at = self._of_node(each.node, each.graph) or call
+                return at._replace(called=each.function, node="", op="", outputs=())
+        return call
 
     def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
         """What XLA put into a block; see `Blocks`."""
@@ -419,10 +512,11 @@ class Calls:
     def _path(self, node: str, function: str) -> str:
         """A node with its scopes, those of a gradient where it is one by who made it."""
         found, named = self._of_node(node, function), path(node)
-        if found is None or not found.is_backward or GRADIENT in named.split("/"):
-            return named
         scope, _, leaf = named.rpartition("/")
-        return f"{of_gradient(scope)}/{leaf}"
+        if found is None or (not found.node and not found.is_backward):
+            return named
+        scope = of_gradient(scope) if found.is_backward else of_forward(scope)
+        return f"{scope}/{leaf}" if scope else leaf
 
     def node(self, name: str, call: Origin) -> Origin:
         """Of a node of the function that was called, or else the call."""
@@ -430,23 +524,30 @@ class Calls:
         return call if found is None else found._replace(called=call.called)
 
     def _of_node(self, op: str, function: str) -> Origin | None:
-        called = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", function)
-        graph = called[1] if called else function
-        spelled = (self._named(name, graph) for name in spellings(op))
-        own = next((node for node in spelled if node is not None), None)
-        if own is not None and own.is_backward and own.is_known:
-            return self._lines(own.stack, "", is_backward=True)
-        for name, is_backward in original_names(op):
-            node = self._named(name, graph)
-            if node is not None:
-                return self._lines(node.stack, "", is_backward or node.is_backward)
-        return None
+        graph = _graph(function)
+        spelled = ((name, self._named(name, graph)) for name in spellings(op))
+        named, own = next(((name, node) for name, node in spelled if node is not None), ("", None))
+        found = None
+        if own is not None and own.is_known:
+            found = self._lines(own.stack, "", own.is_backward)
+        else:
+            differentiated = ((self._named(name, graph), back) for name, back in original_names(op))
+            wider = ((self._named(name, graph), False) for name in around(op))
+            for node, is_backward in itertools.chain(differentiated, wider):
+                if node is not None:
+                    found = self._lines(node.stack, "", is_backward or node.is_backward)
+                    break
+        if found is not None and own is not None:
+            return found._replace(node=named, op=own.type, outputs=own.outputs)
+        return found
 
     def _named(self, name: str, graph: str) -> _Node | None:
         """In this graph or, of a function that was put into it, in the latest that has it."""
         graphs = self._nodes.get(name)
         if not graphs:
             return None
+        if graph == _IN_PIPELINES:
+            graph = next((each for each in reversed(graphs) if each.startswith(graph)), "")
         return graphs.get(graph) or next(reversed(graphs.values()))
 
     def _lines(self, stack: int, scope: str, is_backward: bool) -> Origin:
@@ -462,6 +563,24 @@ class Calls:
                 frames.append(frame)
         why = None if frames else "no line of Python's was on the stack but the runner's own"
         return Origin(tuple(frames), scope, is_backward, self._is_library[stack], why)
+
+
+def _graph(function: str) -> str:
+    """What TensorFlow calls the graph of the function that it calls so."""
+    called = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", function)
+    return called[1] if called else function
+
+
+def _shape(tensor: Any) -> tuple[int, ...] | None:
+    shape = tensor.shape
+    return tuple(shape) if shape.is_fully_defined() else None
+
+
+def _is_compiled(call: Any) -> bool:
+    try:
+        return bool(call.get_attr("_XlaMustCompile"))
+    except ValueError:  # has no such attribute
+        return False
 
 
 def _op(tensor: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from runner.allocations import Band, Curve, Frame, Kind, Line, Lives, Part, Split
-from runner.trial.measure.names import name_and_scope, of_gradient
+from runner.trial.measure.names import name_and_scope, of_forward, of_gradient
 from runner.trial.measure.origins import Frame as Place
 from runner.trial.measure.origins import Origin, Witness
 from runner.trial.measure.xla import Buffer
@@ -73,6 +73,8 @@ def _piece(buffer: Buffer, kind: HasOrigin, witness: Witness) -> Piece:
     if buffer.node:
         origin = witness.node(buffer.node, kind.origin)
         name, scope = name_and_scope(buffer.node, "", {buffer.node: buffer.op})
+        if origin.node and not origin.is_backward:
+            scope = of_forward(scope)
         scope = of_gradient(scope) if origin.is_backward else scope
     return Piece(
         *(name, scope, buffer.shape, buffer.dtype, origin),
@@ -91,7 +93,8 @@ def opened(made: Sequence[Made], witness: Witness, knows_gradient: bool) -> list
         sizes = (split.held_bytes, split.kept_bytes, split.gradient_bytes or 0, split.passing_bytes)
         blocks = [part // each.block_bytes // len(held) for part in sizes] if held else []
         if not held or sum(blocks) * len(held) != each.count:  # not one of each
-            found.append(each)
+            shape, dtype = _shared(held, each)
+            found.append(replace(each, shape=shape, dtype=dtype))
             continue
         for piece in itertools.chain.from_iterable(held):
             of = [number * piece.bytes for number in blocks]
@@ -107,20 +110,29 @@ def opened(made: Sequence[Made], witness: Witness, knows_gradient: bool) -> list
     return found
 
 
+def _shared(held: Sequence[Sequence[Piece]], block: _Typed) -> tuple[tuple[int, ...] | None, str]:
+    """The shape and dtype of all that a block may be, where that is one."""
+    types = {(piece.shape, piece.dtype) for pieces in held for piece in pieces}
+    return types.pop() if len(types) == 1 else (block.shape, block.dtype)
+
+
 def without_gradient(split: Split) -> Split:
     passing = split.passing_bytes + (split.gradient_bytes or 0)
     return Split(split.held_bytes, split.kept_bytes, None, passing)
 
 
-class HasOrigin(Protocol):
-    @property
-    def op(self) -> str: ...
-    @property
-    def scope(self) -> str: ...
+class _Typed(Protocol):
     @property
     def shape(self) -> tuple[int, ...] | None: ...
     @property
     def dtype(self) -> str: ...
+
+
+class HasOrigin(_Typed, Protocol):
+    @property
+    def op(self) -> str: ...
+    @property
+    def scope(self) -> str: ...
     @property
     def origin(self) -> Origin: ...
     @property
@@ -228,7 +240,15 @@ def opened_lives(
     for number in np.unique(found.kind):
         held = pieces(kinds[number], witness)
         rows = np.flatnonzero(found.kind == number)
-        if not held or rows.size % len(held):
+        if not held:
+            continue
+        if rows.size % len(held):
+            kind = kinds[number]
+            shape, dtype = _shared(held, kind)
+            all_kinds[number] = Piece(
+                *(kind.op, kind.scope, shape, dtype, kind.origin),
+                *(kind.block_bytes, kind.block_bytes, None),
+            )
             continue
         whole[rows] = False
         for place, piece in ((at, one) for at, its in enumerate(held) for one in its):

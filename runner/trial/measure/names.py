@@ -5,6 +5,7 @@ Core: standard library only.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -17,7 +18,7 @@ XLA = "XLA"
 UNKNOWN = "unknown"
 """The op of what TensorFlow names nothing for."""
 
-FUNCTION = "function"
+FUNCTION = "preparing a function"
 """The op of what is allocated while a function is made ready, as constants are folded."""
 
 
@@ -43,6 +44,23 @@ def dtype_name(number: int) -> str:
     return _DTYPES.get(number, "untyped" if number <= 0 else f"unknown ({number})")
 
 
+_BYTES = {
+    **dict.fromkeys((4, 6, 10, 11, 12, 24, 25, 26, 27, 28), 1),
+    **dict.fromkeys((5, 14, 15, 16, 17, 19), 2),
+    **dict.fromkeys((1, 3, 13, 22), 4),
+    **dict.fromkeys((2, 8, 9, 23), 8),
+    **{7: 24, 18: 16, 20: 200, 21: 64},
+}
+"""Of an element, by TensorFlow's number of its dtype: of a text its head, of a resource its handle,
+of a variant its place."""
+
+
+def bytes_of(shape: tuple[int, ...] | None, dtype: int) -> int | None:
+    """What a tensor takes, where its shape and its dtype say so."""
+    each = _BYTES.get(dtype)
+    return None if shape is None or each is None else each * math.prod(shape)
+
+
 def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:
     """An allocation's op type, and the layer or scope that it belongs to.
 
@@ -62,9 +80,14 @@ def name_and_scope(op: str, within: str, op_types: Mapping[str, str]) -> tuple[s
         node, separator, kind = op.rpartition(":")
         if separator:
             op, op_types = node, {node: kind}
-    scope, _, leaf = path(op).rpartition("/")
+    scope, _, leaf = path(re.sub(r"(?:/_\d+)+$", "", op)).rpartition("/")
     kind = op_types.get(op) or re.sub(r"_\d+$", "", leaf) or UNKNOWN
-    return re.sub(r"^_Mkl(Native)?", "", kind), scope
+    return plain(kind), scope
+
+
+def plain(op: str) -> str:
+    """An op's type, whichever library computes it."""
+    return re.sub(r"^_Mkl(Native)?", "", op)
 
 
 def of_gradient(scope: str) -> str:
@@ -72,6 +95,12 @@ def of_gradient(scope: str) -> str:
     if scope.endswith(GRADIENT):
         return scope
     return f"{scope}/{GRADIENT}" if scope else GRADIENT
+
+
+def of_forward(scope: str) -> str:
+    """The scope of what its name takes for an op of a backward pass, and that runs in the forward
+    one."""
+    return scope.removesuffix(GRADIENT).removesuffix("/")
 
 
 def path(node: str) -> str:

@@ -7,11 +7,12 @@ Core: standard library and NumPy.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from runner.trial.measure.names import bytes_of
 from runner.trial.measure.xla import Buffer
 from runner.trial.measure.xplane import Ints
 
@@ -19,6 +20,13 @@ SESSION = "session.run"
 BUILDING = "building a graph"
 """What is called where it is neither an op nor a function: what TensorFlow evaluates to know the
 shapes of a graph's nodes is held by the graph."""
+
+
+PIPELINE = "tf.data"
+"""The same where no call is under way, but a data pipeline prepares what will be asked for."""
+
+Output = tuple[tuple[int, ...] | None, int]
+"""A tensor's shape and TensorFlow's number of its dtype."""
 
 
 class Frame(NamedTuple):
@@ -36,19 +44,22 @@ def _runs_nodes(called: str) -> bool:
 class Site(NamedTuple):
     """A place from which TensorFlow is called: the number of its stack, the name scope, which is
     Keras' layer, the op or function that is called, whether in a backward pass, and of a value that
-    becomes a tensor its shape and TensorFlow's number of its dtype."""
+    becomes a tensor what it becomes."""
 
     stack: int
     scope: str
     called: str
     is_backward: bool
-    shape: tuple[int, ...] | None = None
-    dtype: int = 0
+    output: Output | None = None
 
     @property
     def function(self) -> str:
         """What is called, if it runs nodes of a graph."""
         return self.called if _runs_nodes(self.called) else ""
+
+    def may_run(self, op: str) -> bool:
+        """Whether what is called may have an op run by another thread."""
+        return bool(self.function) or not (op and self.called) or op == self.called
 
 
 class Origin(NamedTuple):
@@ -62,8 +73,16 @@ class Origin(NamedTuple):
     why: str | None = None
     called: str = ""
     """The op or the function that was being called."""
-    shape: tuple[int, ...] | None = None
-    dtype: int = 0
+    outputs: tuple[Output, ...] = ()
+    """What the op makes, as far as Python knows."""
+    node: str = ""
+    """Of a graph: the name that the node was made with, and its op type."""
+    op: str = ""
+
+    def output(self, size: int) -> Output | None:
+        """The one that takes so many bytes; or one whose shape is not known before it is made."""
+        sizes = {bytes_of(*each): each for each in reversed(self.outputs)}
+        return sizes.get(size, sizes.get(None))
 
     @property
     def is_eager(self) -> bool:
@@ -73,9 +92,20 @@ class Origin(NamedTuple):
 class Witness(Protocol):
     """Who can say where an allocation comes from."""
 
-    def sites(self, threads: Ints, times: Ints) -> Ints: ...
+    def sites(self, threads: Ints, times: Ints, ops: Sequence[str]) -> Ints:
+        """Who was calling, for each allocation: of the op, where TensorFlow names one."""
+        ...
 
     def origin(self, number: int, op: str) -> Origin: ...
+
+    def in_pipeline(self, stages: str, op: str) -> Origin:
+        """Of what a data pipeline allocates: in this stage, whose path TensorFlow names."""
+        ...
+
+    def compiled(self, call: Origin, size: int) -> Origin:
+        """The call of the function that XLA compiled, which may be within the one that Python
+        called."""
+        ...
 
     def backward(self, begin_ns: int, end_ns: int) -> Ints:
         """Begin and end of each backward pass that Python ran then, a row each."""
@@ -94,11 +124,17 @@ NOTHING_KNOWN = Origin((), "", False, False, "lines were not recorded")
 class NoWitness:
     """Knows of no line."""
 
-    def sites(self, threads: Ints, times: Ints) -> Ints:
+    def sites(self, threads: Ints, times: Ints, ops: Sequence[str]) -> Ints:
         return -1 + 0 * times
 
     def origin(self, number: int, op: str) -> Origin:
         return NOTHING_KNOWN
+
+    def in_pipeline(self, stages: str, op: str) -> Origin:
+        return NOTHING_KNOWN
+
+    def compiled(self, call: Origin, size: int) -> Origin:
+        return call
 
     def backward(self, begin_ns: int, end_ns: int) -> Ints:
         return np.zeros((0, 2), np.int64)
@@ -162,6 +198,15 @@ def _unoptimised(node: str) -> Iterator[str]:
         yield scope + rest
     elif name != node:
         yield name
+
+
+def around(node: str) -> Iterator[str]:
+    """The names of what a node may be a part of, the innermost first: the optimiser puts what it
+    makes of `Sin` below it, as `Sin/unary_ops_composition`, and a loop has its parts below it."""
+    for name in _unoptimised(node):
+        parts = name.split("/")
+        for length in range(len(parts) - 1, 0, -1):
+            yield from _inner("/".join(parts[:length]))
 
 
 def _inner(name: str) -> Iterator[str]:

@@ -62,14 +62,24 @@ from runner.trial.measure.names import (
     XLA,
     dtype_name,
     name_and_scope,
+    of_forward,
     of_gradient,
     path,
     shape_of,
 )
-from runner.trial.measure.origins import BUILDING, NOTHING_KNOWN, NoWitness, Origin, Witness
-from runner.trial.measure.turns import differentiated, turns
+from runner.trial.measure.origins import (
+    BUILDING,
+    NOTHING_KNOWN,
+    PIPELINE,
+    NoWitness,
+    Origin,
+    Witness,
+)
+from runner.trial.measure.stages import stage_of
+from runner.trial.measure.turns import differentiated, is_differentiated, turns
 from runner.trial.measure.xplane import (
     EAGER_OP,
+    ITERATOR,
     NONE,
     Bools,
     Ints,
@@ -160,6 +170,9 @@ class _Kind(NamedTuple):
     origin: Origin
     block_bytes: int = 0
     """Of what XLA allocates in one piece: its size."""
+    is_run: bool = True
+    """Whether an op allocated it as it ran; not so a constant that is folded, or kept, while a
+    graph is made ready."""
 
     @property
     def is_backward(self) -> bool:
@@ -433,31 +446,54 @@ class Replay:
         """A number for each allocation's op, scope, shape, dtype and origin."""
         whole = np.zeros(rows.size, np.int64)
         sites = np.zeros(window.time_ns.size, np.int64)
-        sites[rows] = self._witness.sites(window.thread[rows], window.time_ns[rows])
+        called = np.where(window.op == NONE, window.within, window.op)[rows]
+        ops = [_text(window, code).removeprefix(EAGER_OP) for code in called]
+        sites[rows] = self._witness.sites(window.thread[rows], window.time_ns[rows], ops)
         shapeless = np.where(window.shape == NONE, window.requested_bytes, 0)
-        for column in (window.op, window.shape, window.dtype, window.within, sites, shapeless):
+        columns = (window.op, window.shape, window.dtype, window.within, sites, shapeless)
+        for column in (*columns, window.of_pipeline):
             values, which = np.unique(column[rows], return_inverse=True)
             whole = np.unique(whole * values.size + which, return_inverse=True)[1]
         firsts = np.unique(whole, return_index=True)[1]
         numbers = []
         for row in rows[firsts]:
-            op, within = _text(window, window.op[row]), _text(window, window.within[row])
-            name, scope = name_and_scope(op, within, self._op_types)
-            shape, dtype = shape_of(_text(window, window.shape[row])), dtype_name(window.dtype[row])
-            node = op or within.removeprefix(EAGER_OP).rpartition(":")[0]
-            origin = self._witness.origin(int(sites[row]), node)
-            scope = scope or origin.scope
-            if shape is None and origin.shape is not None:
-                shape, dtype = origin.shape, dtype_name(origin.dtype)
-            if name == UNKNOWN and origin.called:
-                name = origin.called if origin.called == BUILDING else f"for {origin.called}"
-            scope = of_gradient(scope) if origin.is_backward else scope
-            block_bytes = int(window.requested_bytes[row]) if name == XLA else 0
-            kind = _Kind(name, scope, shape, dtype, origin, block_bytes)
-            number = self._kinds.setdefault(kind, len(self._kinds))
-            self._paths.setdefault(number, set()).add(path(node))
-            numbers.append(number)
+            numbers.append(self._kind_of(window, int(row), int(sites[row])))
         return np.array(numbers, np.int64)[whole]
+
+    def _kind_of(self, window: Window, row: int, site: int) -> int:
+        op, within = _text(window, window.op[row]), _text(window, window.within[row])
+        size = int(window.requested_bytes[row])
+        stages = within if within.startswith(ITERATOR) else ""
+        within = "" if stages else within
+        node = op or within.removeprefix(EAGER_OP).rpartition(":")[0]
+        if stages or (window.of_pipeline[row] and site == NONE):
+            origin = self._witness.in_pipeline(stages, node)
+        else:
+            origin = self._witness.origin(site, node)
+        name, scope = name_and_scope(op, within, self._op_types)
+        if origin.op and node not in self._op_types:
+            name, scope = name_and_scope(origin.node or node, "", {origin.node or node: origin.op})
+        if name == XLA:
+            origin = self._witness.compiled(origin, size)
+            scope = scope or name_and_scope(origin.called, "", {})[1]
+        scope = scope or origin.scope
+        shape, dtype = shape_of(_text(window, window.shape[row])), dtype_name(window.dtype[row])
+        is_run = shape is not None
+        if not is_run and (output := origin.output(size)) is not None:
+            shape, dtype = output[0], dtype_name(output[1])
+        if name == UNKNOWN and origin.called:
+            name = origin.called if origin.called == BUILDING else f"for {origin.called}"
+        if origin.node and not origin.is_backward:
+            scope = of_forward(scope)
+        if stages and not node:
+            name = f"{PIPELINE} {stage_of(stages)}"
+        scope = of_gradient(scope) if origin.is_backward else scope
+        origin = origin._replace(outputs=(), node="", op="")
+        block_bytes = size if name == XLA else 0
+        kind = _Kind(name, scope, shape, dtype, origin, block_bytes, is_run)
+        number = self._kinds.setdefault(kind, len(self._kinds))
+        self._paths.setdefault(number, set()).add(path(node))
+        return number
 
     def _deaths(self, window: Window, rows: Ints, lives: _Lives) -> Ints:
         """For each allocation the number of the event that ends it: its free or, where that was
@@ -543,9 +579,7 @@ class Replay:
 
     def _passes(self) -> tuple[Bools, Bools]:
         """Which kinds are of a graph's forward pass, and which of its backward one."""
-        backward = [
-            kind.is_backward and kind.shape is not None for kind in self._kinds
-        ]  # what has no shape is a constant that was folded while the graph was made ready
+        backward = [kind.is_backward and kind.is_run for kind in self._kinds]
         known = differentiated(
             kind.scope
             for kind, is_backward in zip(self._kinds, backward, strict=True)
@@ -554,7 +588,7 @@ class Replay:
         forward = [
             not kind.is_backward
             and not kind.origin.is_eager
-            and not known.isdisjoint(self._paths[number] | {kind.scope})
+            and is_differentiated(self._paths[number] | {kind.scope}, known)
             for number, kind in enumerate(self._kinds)
         ]
         return np.array(forward, bool), np.array(backward, bool)
@@ -565,13 +599,13 @@ class Replay:
         return frozenset(
             number
             for number in np.unique(numbers).tolist()
-            if kinds[number].origin is NOTHING_KNOWN or kinds[number].block_bytes
+            if kinds[number].origin == NOTHING_KNOWN or kinds[number].block_bytes
         )
 
     def _why_no_gradient(self, kinds: Sequence[_Kind]) -> str | None:
         """Why what is kept for a gradient can't be told from the rest, where it can't."""
         for kind in (kinds[number] for number in sorted(self._peak.unread)):
-            if kind.origin is NOTHING_KNOWN:
+            if kind.origin == NOTHING_KNOWN:
                 return NOTHING_KNOWN.why
             held = list(chain.from_iterable(pieces(kind, self._witness)))
             if not held or any(piece.is_for_gradient is None for piece in held):

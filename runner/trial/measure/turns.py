@@ -6,6 +6,7 @@ of a backward pass's op that is the path of what it differentiates, then `GRADIE
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -22,8 +23,15 @@ def differentiated(backward: Iterable[str]) -> set[str]:
         parts = scope.split("/")
         if GRADIENT in parts:
             parts = parts[: parts.index(GRADIENT)]
+        parts = [re.sub(r"_grad(_\d+)?$", "", part) for part in parts]  # in a loop's own gradient
         found.update("/".join(parts[:length]) for length in range(1, len(parts) + 1))
     return found
+
+
+def is_differentiated(paths: Iterable[str], known: set[str]) -> bool:
+    """Whether one of these is in such a scope. A loop's gradient has no bodies in its scopes."""
+    plain = {re.sub(r"/(?:body|then|else|branch\d+)(?=/)", "", path) for path in paths}
+    return not known.isdisjoint(plain)
 
 
 def turns(forward: Ints, backward: Ints, all_born: Ints) -> Ints:

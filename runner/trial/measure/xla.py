@@ -17,6 +17,7 @@ Core: standard library and NumPy.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -26,11 +27,14 @@ from typing import NamedTuple
 import numpy as np
 
 from runner.allocations import GRADIENT
-from runner.trial.measure.turns import differentiated, turns
+from runner.trial.measure.turns import differentiated, is_differentiated, turns
 from runner.trial.measure.xplane import Ints
 
 ALIGNMENT = "alignment and gaps"
 """The op of a block's bytes that no buffer covers at its peak."""
+
+ADDRESSES = "addresses of results"
+"""The op of the table in which XLA hands on several values."""
 
 _DEEPEST = 8
 """Of instructions that XLA put in, one after another."""
@@ -43,8 +47,8 @@ _TYPES = {
 }  # fmt: skip
 
 _ALLOCATION = re.compile(r"^allocation \d+: size (\d+), (.*):$")
-_VALUE = re.compile(r"^ value: <(\d+) (\S+) @\d+> \(size=(\d+),offset=(\d+)\): (.*)$")
-_HEAD = re.compile(r"^<(\d+) \S+ @\d+>$")
+_VALUE = re.compile(r"^ value: <(\d+) (\S+)( \(phi\))? @\d+> \(size=(\d+),offset=(\d+)\): (.*)$")
+_HEAD = re.compile(r"^<(\d+) \S+(?: \(phi\))? @\d+>$")
 _RANGE = re.compile(r"^    (\S+\{[\d,]*\}):(\d+)-(\d+)$")
 
 
@@ -73,17 +77,21 @@ class _Value:
     kind: str
     begin: int
     end: int
+    is_carried: bool = False
+    """By a loop or a branch, from what was there before it: XLA calls it a phi."""
+    until: int = -1
+    """When the last one ends that carries it on."""
 
     def covers(self, other: _Value) -> bool:
         return self.offset < other.offset + other.size and other.offset < self.offset + self.size
 
     @property
     def buffer(self) -> Buffer:
-        typed = re.match(r"\(?([a-z]+\d*)\[([\d,]*)\]", self.type)
+        typed = re.match(r"([a-z]+\d*)\[([\d,]*)\]", self.type)
         shape = tuple(int(size) for size in typed[2].split(",") if size) if typed else None
         dtype = _TYPES.get(typed[1], typed[1]) if typed else "untyped"
-        op = self.kind or re.sub(r"(?:^wrapped_|[.\d]+$|\{.*\}$)", "", self.name)
-        return Buffer(op, self.node, shape, dtype, self.size)
+        op = self.kind or re.sub(r"^wrapped_|[.\d]*(?:\{.*\})?$", "", self.name)
+        return Buffer(op if typed else ADDRESSES, self.node, shape, dtype, self.size)
 
 
 class _Instructions:
@@ -104,7 +112,8 @@ class _Instructions:
     def node(self, name: str) -> str:
         """Of one that XLA put in, as a copy, the node of what goes into it."""
         for _ in range(_DEEPEST):
-            if node := self.said(name, "op_name"):
+            if nodes := self.said(name, "op_name"):
+                node = nodes.split(";")[0]  # of what is computed once for several
                 return "" if node.startswith("XLA_") else node
             fed = re.search(r"\(%([^\s,)]+)", self._texts.get(name, ""))
             if fed is None:
@@ -130,17 +139,26 @@ class Blocks:
     def flags(self) -> str:
         return f"--xla_dump_to={self._folder} --xla_dump_hlo_as_text"
 
+    def hold(self, function: str, size: int) -> bool:
+        """Whether a block of this size is one of this function's."""
+        found = itertools.chain.from_iterable(self._of(function))
+        return any(whole == size and values for _, whole, values in found)
+
+    def _of(self, function: str) -> Iterator[list[_Allocation]]:
+        for file in sorted(self._folder.glob(f"*{function.lstrip('_')}_*buffer-assignment.txt")):
+            if file not in self._read:
+                self._read[file] = list(_allocations(file.read_text(errors="replace")))
+            yield self._read[file]
+
     def opened(
         self, function: str, size: int, path: Callable[[str], str]
     ) -> tuple[tuple[Buffer, ...], ...]:
         """What a block of this size holds that a call of this function allocated: the buffers of
         the temporary block at its fullest, or one result; they sum to `size`. Of results alike in
-        size each call makes one of each. `path` says of a node where it is, as in `turns`."""
+        size each call makes one of each; where they are alike in all, one stands for them. `path`
+        says of a node where it is, as in `turns`."""
         results = []
-        for file in sorted(self._folder.glob(f"*{function.lstrip('_')}_*buffer-assignment.txt")):
-            if file not in self._read:
-                self._read[file] = list(_allocations(file.read_text(errors="replace")))
-            found = self._read[file]
+        for found in self._of(function):
             for what, whole, values in found:
                 if whole != size or not values:
                     continue
@@ -148,12 +166,12 @@ class Blocks:
                     kept = _for_gradient([value for each in found for value in each.values], path)
                     return (_at_the_fullest(whole, values, kept),)
                 if "output shape is |(" in what:  # the addresses of several results
-                    return ((Buffer("results", "", None, "untyped", whole),),)
+                    return ((Buffer(ADDRESSES, "", None, "untyped", whole),),)
                 if "live-out" in what:
                     results.append(_whole(whole, [max(values, key=lambda value: value.end)]))
             if results:
                 break
-        return tuple(results)
+        return tuple(results) if len(set(results)) > 1 else tuple(results[:1])
 
 
 def _for_gradient(
@@ -165,14 +183,14 @@ def _for_gradient(
     paths = {node: path(node) for node in {value.node for value in values} if node}
     backward = {node for node, named in paths.items() if GRADIENT in named.split("/")}
     known = differentiated(paths[node] for node in backward)
-    forward = {node for node in paths.keys() - backward if paths[node] in known}
+    forward = {node for node in paths.keys() - backward if is_differentiated([paths[node]], known)}
 
     def begins(nodes: set[str]) -> Ints:
         return np.array([value.begin for value in values if value.node in nodes], np.int64)
 
     all_born = np.unique([value.begin for value in values])
     turned = turns(begins(forward), begins(backward), all_born).tolist()
-    return lambda value: any(value.begin < turn <= value.end for turn in turned)
+    return lambda value: any(value.begin < turn <= value.until for turn in turned)
 
 
 def _allocations(text: str) -> Iterator[_Allocation]:
@@ -191,7 +209,7 @@ def _allocations(text: str) -> Iterator[_Allocation]:
     for line in text.splitlines():
         if allocation := _ALLOCATION.match(line):
             if what:
-                yield _Allocation(what, size, values)
+                yield _Allocation(what, size, _named(values))
             what, size, values = allocation[2], int(allocation[1]), []
         elif value := _VALUE.match(line):
             number, name = value[1], value[2]
@@ -199,14 +217,40 @@ def _allocations(text: str) -> Iterator[_Allocation]:
             of = names.get(number, "")
             values.append(
                 _Value(
-                    *(name, int(value[3]), int(value[4]), value[5]),
+                    *(name, int(value[4]), int(value[5]), value[6]),
                     *(instructions.node(of), instructions.said(of, "op_type"), begin, end),
+                    is_carried=value[3] is not None,
                 )
             )
         elif line.startswith("Used values:"):
             break
     if what:
-        yield _Allocation(what, size, values)
+        yield _Allocation(what, size, _named(values))
+
+
+def _named(values: list[_Value]) -> list[_Value]:
+    """What a loop carries is of the node that wrote it last, and goes on for as long as one value
+    after the other carries it."""
+    named: list[_Value] = []
+    latest: dict[tuple[int, int], _Value] = {}
+    ordered = sorted(values, key=lambda value: (value.begin, value.is_carried))
+    for value in ordered:
+        last = latest.get((value.offset, value.size))
+        if value.is_carried and last is not None:
+            value = replace(value, name=last.name, node=last.node, kind=last.kind)
+        latest[value.offset, value.size] = value
+        named.append(value)
+    latest.clear()
+    for at, value in reversed(list(enumerate(named))):
+        after = latest.get((value.offset, value.size))
+        is_carried_on = (
+            after is not None
+            and after.begin <= value.end + 1
+            and (value.is_carried or after.is_carried)
+        )
+        until = max(value.end, after.until if after is not None and is_carried_on else -1)
+        latest[value.offset, value.size] = named[at] = replace(value, until=until)
+    return named
 
 
 def _at_the_fullest(

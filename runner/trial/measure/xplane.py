@@ -27,6 +27,9 @@ MARK = "runner/"
 """How the names of our own marks begin, so that no name of the user's is taken for one. Without a
 colon, or the profiler would take them for ops."""
 
+MARKING = 0
+"""In the column of threads: the one that made the marks."""
+
 NONE = -1
 """In a column of codes: the event has no such stat."""
 
@@ -35,7 +38,7 @@ _SPACE_PLANES = 1
 _PLANE_LINES, _PLANE_EVENT_NAMES, _PLANE_STAT_NAMES, _PLANE_STATS = 3, 4, 5, 6
 _ENTRY_KEY, _ENTRY_VALUE = 1, 2
 _NAMED_ID, _NAMED_NAME, _NAMED_DISPLAY_NAME = 1, 2, 4
-_LINE_ID, _LINE_TIMESTAMP_NS, _LINE_EVENTS = 1, 3, 4
+_LINE_ID, _LINE_NAME, _LINE_TIMESTAMP_NS, _LINE_EVENTS = 1, 2, 3, 4
 _THREAD = 0xFFFF_FFFF
 _EVENT_OFFSET_PS, _EVENT_DURATION_PS, _EVENT_STATS = 2, 3, 4
 _STAT_UINT64, _STAT_INT64, _STAT_TEXT, _STAT_REF = 3, 4, 5, 7
@@ -65,6 +68,11 @@ EAGER_OP = "EagerLocalExecute: "
 EXECUTABLE = "Executable::Execute"
 """In the name of the span in which XLA runs what it compiled."""
 
+ITERATOR = "Iterator::"
+"""How the span begins in which a stage of a data pipeline makes an element: its path of stages."""
+_DATA_THREADS = "tf_data"
+"""How the names of the threads begin that tf.data has."""
+
 _AT_ONCE = 32_768
 """Events decoded together: their bytes fit the processor's cache, and memory stays bounded."""
 
@@ -92,7 +100,8 @@ class Window:
     time_ns: Ints
     freed: Bools
     thread: Ints
-    """The operating system's number of the thread."""
+    """The operating system's number of the thread; `MARKING` of the one that made the marks: in a
+    forked process TensorFlow has another number for it."""
     address: Ints
     requested_bytes: Ints
     allocated_bytes: Ints
@@ -103,8 +112,11 @@ class Window:
     op: Ints
     shape: Ints
     within: Ints
-    """The name of the innermost span around an allocation without a shape, if it is an op's or an
-    XLA executable's: TensorFlow names no op for some of these, and a whole function for others."""
+    """The name of the innermost span around an allocation without a shape, if it is an op's, an
+    XLA executable's or a data pipeline's: TensorFlow names no op for some of these, and a whole
+    function for others."""
+    of_pipeline: Bools
+    """On a thread of tf.data's own."""
     names: tuple[str, ...]
     marks: tuple[Mark, ...]
     op_types: dict[str, str]
@@ -327,10 +339,18 @@ def _named(wire: _Wire, begin: int, end: int) -> tuple[int, str, str]:
     return key, name, display_name
 
 
-def _line(wire: _Wire, begin: int, end: int) -> tuple[int, int, Ints, Ints]:
+class _Line(NamedTuple):
+    thread: int
+    name: str
+    clock_ns: int
+    begins: Ints
+    ends: Ints
+
+
+def _line(wire: _Wire, begin: int, end: int) -> _Line:
     """A line's thread, its clock, and where its events begin and end. The one plain loop over all
     events: where each begins is known only from the one before."""
-    thread, timestamp_ns, at, octets = 0, 0, begin, wire.content
+    thread, name, timestamp_ns, at, octets = 0, "", 0, begin, wire.content
     lengths_at = array("q")  # where the length of each event is written
     while at < end:
         if octets[at] == _LINE_EVENTS << 3 | _BYTES:
@@ -348,13 +368,15 @@ def _line(wire: _Wire, begin: int, end: int) -> tuple[int, int, Ints, Ints]:
                 timestamp_ns = value
             elif (field, kind) == (_LINE_ID, _VARINT):
                 thread = value & _THREAD  # other planes have larger numbers here
+            elif (field, kind) == (_LINE_NAME, _BYTES):
+                name = wire.text(value, after)
             elif (field, kind) == (_LINE_EVENTS, _BYTES):  # its tag is wider than it need be
                 lengths_at.append(wire.varint(at)[1])
             at = after
     if at != end:
         raise XPlaneError(f"an event runs past its line's end at byte {end}")
     sizes, begins = wire.varints(np.frombuffer(lengths_at, np.int64))
-    return thread, timestamp_ns, begins, begins + sizes
+    return _Line(thread, name, timestamp_ns, begins, begins + sizes)
 
 
 Columns = dict[str, Ints]
@@ -371,21 +393,25 @@ def _window(wire: _Wire, planes: list[_Plane]) -> Window:
         freeing = plane.keys(lambda event: event == _DEALLOCATION)
         marking = plane.keys(lambda event: event.startswith(MARK))
         for begin, end in plane.lines:
-            thread, clock_ns, begins, ends = _line(wire, begin, end)
+            thread, name, clock_ns, begins, ends = _line(wire, begin, end)
             total += begins.size
             line = _decoded(plane, names, begins, ends, np.concatenate([memory, marking]))
-            for row in np.flatnonzero(np.isin(line["event"], marking)):
+            mark_rows = np.flatnonzero(np.isin(line["event"], marking))
+            for row in mark_rows:
                 time_ns = int(line["time_ns"][row]) + clock_ns + start_ns
-                name = plane.events[int(line["event"][row])].removeprefix(MARK)
+                marked = plane.events[int(line["event"][row])].removeprefix(MARK)
                 until_ns = time_ns + int(line["duration_ns"][row])
-                marks.append(Mark(name, int(line[_INDEX][row]), time_ns, until_ns))
+                marks.append(Mark(marked, int(line[_INDEX][row]), time_ns, until_ns))
             line = _taken(line, np.isin(line["event"], memory))
             for stat in _NEEDED:
                 if (line[stat] < 0).any():
                     raise XPlaneError(f"an allocation without {stat}")
             line["freed"] = np.isin(line["event"], freeing).astype(np.int64)
             line["within"] = _within(plane, names, begins, ends, line)
-            line["thread"] = np.full(line["event"].size, thread, np.int64)
+            of = MARKING if mark_rows.size else thread
+            line["thread"] = np.full(line["event"].size, of, np.int64)
+            is_data = name.startswith(_DATA_THREADS)
+            line["of_pipeline"] = np.full(line["event"].size, is_data, np.int64)
             line["time_ns"] += clock_ns + start_ns
             parts.append(line)
     if marks and not start_ns:
@@ -393,7 +419,7 @@ def _window(wire: _Wire, planes: list[_Plane]) -> Window:
 
     # An allocator's lock spans the reading of the clock, so time alone puts the events of several
     # threads in order; a stable sort makes what is left of chance come out the same way each time.
-    whole = _joined(parts, (*_OF_EVENT, "freed", "within", "thread"))
+    whole = _joined(parts, (*_OF_EVENT, "freed", "within", "thread", "of_pipeline"))
     whole = _taken(whole, np.argsort(whole["time_ns"], kind="stable"))
     return Window(
         time_ns=whole["time_ns"],
@@ -409,6 +435,7 @@ def _window(wire: _Wire, planes: list[_Plane]) -> Window:
         op=whole["tf_op"],
         shape=whole["shape"],
         within=whole["within"],
+        of_pipeline=whole["of_pipeline"].astype(bool),
         names=tuple(names),
         marks=tuple(sorted(marks, key=lambda mark: mark.begin_ns)),
         op_types={node: kind for plane in planes for node, kind in plane.nodes.values()},
@@ -426,7 +453,8 @@ def _taken(columns: Columns, rows: Ints | Bools) -> Columns:
 
 
 def _span_keys(plane: _Plane) -> Iterator[Ints]:
-    """Kinds of spans that say what an allocation is for, each kind within the ones before it."""
+    """Kinds of spans that say what an allocation is for."""
+    yield plane.keys(lambda event: event.startswith(ITERATOR))
     yield plane.keys(lambda event: event == CONSTANT)
     yield plane.keys(lambda event: event.startswith(EAGER_OP))
     yield plane.keys(lambda event: event in plane.nodes)
@@ -436,21 +464,44 @@ def _span_keys(plane: _Plane) -> Iterator[Ints]:
 def _within(plane: _Plane, names: dict[str, int], begins: Ints, ends: Ints, line: Columns) -> Ints:
     """For each allocation that TensorFlow names no op or only a function for: the innermost span
     of its thread around it. Spans of one kind rarely nest, and where they do, the last one that
-    began may have ended while an outer one goes on: then there is none, as far as we can say."""
+    began may have ended while an outer one goes on: then there is none, as far as we can say. Those
+    of a pipeline's stages always nest, as each stage asks the one before it."""
     within = np.full(line["event"].size, NONE, np.int64)
     rows = np.flatnonzero((line["shape"] == NONE) & (line["freed"] == 0))
     if not rows.size:
         return within
-    for keys in _span_keys(plane):
+    began = np.full(rows.size, np.iinfo(np.int64).min)
+    nesting, *others = _span_keys(plane)
+    for keys in (nesting, *others):
         spans = _decoded(plane, names, begins, ends, keys)
         if not spans["event"].size:
             continue
         spans = _taken(spans, np.argsort(spans["time_ns"], kind="stable"))
+        until = spans["time_ns"] + spans["duration_ns"]
         latest = np.searchsorted(spans["time_ns"], line["time_ns"][rows], "right") - 1
-        until = spans["time_ns"][latest] + spans["duration_ns"][latest]
-        inside = (latest >= 0) & (line["time_ns"][rows] <= until)
+        if keys is nesting:
+            latest = _outwards(latest, until, line["time_ns"][rows])
+        begin = spans["time_ns"][latest]
+        inside = (latest >= 0) & (line["time_ns"][rows] <= until[latest]) & (begin >= began)
+        began[inside] = begin[inside]
         within[rows[inside]] = _coded(spans["event"][latest[inside]], plane.event, names)
     return within
+
+
+def _outwards(latest: Ints, until: Ints, times: Ints) -> Ints:
+    """Of the span that began last before each time, the one around it that goes on then."""
+    around = np.full(until.size, NONE, np.int64)
+    open_spans: list[int] = []
+    ends = until.tolist()
+    for span, end in enumerate(ends):
+        while open_spans and ends[open_spans[-1]] < end:
+            open_spans.pop()
+        around[span] = open_spans[-1] if open_spans else NONE
+        open_spans.append(span)
+    found = latest.copy()
+    while (over := np.flatnonzero((found >= 0) & (until[found] < times))).size:
+        found[over] = around[found[over]]
+    return found
 
 
 def _coded(keys: Ints, text: Callable[[int], str], names: dict[str, int]) -> Ints:

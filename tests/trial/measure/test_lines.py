@@ -173,10 +173,51 @@ def deep(xs):
     return tape.gradient(y, x)
 
 
+def looped(xs):
+    x, w = xs["plain"][None, :100], xs["square"][:100, :100]
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        def body(i, y):
+            return i + 1, tf.tanh(tf.matmul(y, w))  # body
+        most = {"maximum_iterations": 7}
+        _, y = tf.while_loop(lambda i, y: i < 7, body, (0, x), **most)  # loop
+    return tape.gradient(y, x)
+
+@tf.function(jit_compile=True)
+def compiled(x):
+    return tf.matmul(x, x, name="product")  # compiled
+
+def calling(xs):
+    return tf.square(compiled(tf.sin(xs["square"])))
+
+@tf.autograph.experimental.do_not_convert
+def composed(xs):
+    y = tf.exp(xs["plain"])
+    return tf.sin(y) + 2.0 * tf.zeros([7, 143])[:, :1]  # composed
+
+def hosted(xs):
+    def host(x):
+        return tf.square(x)  # host
+    return tf.py_function(host, [xs["plain"]], tf.float32)
+
+
+class Piped:
+    def __init__(self):
+        data = tf.data.Dataset.range(100)
+        data = data.map(lambda at: tf.fill([500], tf.cast(at, tf.float32)))  # mapped
+        data = data.shuffle(2)
+        data = data.batch(8)  # batched pipeline
+        self.batches = iter(data)
+
+    def step(self):
+        return tf.square(next(self.batches))  # fed
+
+
 def fitting():
     inputs = keras.Input([64])
     model = keras.Model(inputs, keras.layers.Dense(333, name="wide")(inputs))  # model
-    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", run_eagerly=EAGER)
+    how = {"run_eagerly": EAGER, "jit_compile": COMPILED}
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), "mse", **how)
     x, y = tf.zeros([32, 64]), tf.zeros([32, 333])
     def fit():
         model.fit(x, y, batch_size=32, verbose=0)  # fit
@@ -225,9 +266,14 @@ def stepping(function, **how):
     return build
 
 
-def fitting(eagerly):
+def piped():
+    pipeline = mine.Piped()
+    return pipeline.step
+
+
+def fitting(eagerly, compiled=False):
     def build():
-        mine.EAGER = eagerly
+        mine.EAGER, mine.COMPILED = eagerly, compiled
         return mine.fitting()
     return build
 
@@ -248,6 +294,13 @@ found = {
     "own_graph": trial(stepping(mine.differentiated, autograph=True)),
     "fit_eager": trial(fitting(True)),
     "fit_graph": trial(fitting(False)),
+    "fit_xla": trial(fitting(False, compiled=True)),
+    "looped_graph": trial(stepping(mine.looped, autograph=True)),
+    "looped_xla": trial(stepping(mine.looped, jit_compile=True)),
+    "calling_graph": trial(stepping(mine.calling, autograph=True)),
+    "composed_graph": trial(stepping(mine.composed, autograph=False)),
+    "hosted_graph": trial(stepping(mine.hosted, autograph=True)),
+    "piped": trial(piped),
 }
 seen = []
 sys.settrace(lambda frame, event, arg: seen.append(event) or None)
@@ -350,6 +403,61 @@ def test_keras_layer_is_the_scope_of_what_it_makes(found: Any) -> None:
 @pytest.mark.parametrize("execution", ["own_eager", "own_graph"])
 def test_a_custom_gradient_s_own_line_has_what_it_makes(found: Any, execution: str) -> None:
     assert bytes_at(found[execution], "own", op="Exp") == 4 * 1_000
+
+
+@pytest.mark.parametrize("execution", ["looped_graph", "looped_xla"])
+def test_what_a_loop_hands_to_its_gradient_is_kept_for_it(found: Any, execution: str) -> None:
+    """A state for each turn; under XLA in a tensor that is there from before the loop."""
+    name, shape = ("body", [1, 100]) if execution == "looped_graph" else ("loop", [7, 1, 100])
+    kept = [
+        part["split"]["gradient_bytes"]
+        for part in line_of(found[execution], name)["parts"]
+        if part["shape"] == shape and not is_gradient(part)
+    ]
+    assert sum(kept) == 7 * 4 * 100
+
+
+def test_a_function_that_xla_compiled_is_opened_within_a_graph(found: Any) -> None:
+    """The product, and nothing else: a product needs no room but for its result."""
+    size = 4 * 1_000 * 1_000
+    assert bytes_at(found["calling_graph"], "compiled", op="MatMul", shape=[1_000, 1_000]) == size
+
+
+def test_a_block_of_keras_own_compiled_step_is_opened(found: Any) -> None:
+    blocks = [
+        part
+        for line in found["fit_xla"]["lines"]
+        for part in line["parts"]
+        if part["op"] == "XLA" and part["shape"] is None
+    ]
+    assert not blocks
+    assert bytes_at(found["fit_xla"], "fit", op="MatMul", shape=[64, 333]) == 4 * 64 * 333
+
+
+def test_what_the_optimiser_composed_has_the_line_of_its_last_op(found: Any) -> None:
+    assert bytes_at(found["composed_graph"], "composed") >= 4 * 1_000 * 7
+
+
+@pytest.mark.parametrize("execution", ["graph", "looped_graph", "composed_graph", "fit_graph"])
+def test_a_constant_in_a_graph_has_an_op_a_shape_and_a_dtype(found: Any, execution: str) -> None:
+    for line in found[execution]["lines"]:
+        for part in line["parts"]:
+            assert "_cf_" not in part["op"]
+            assert part["dtype"] != "untyped" or part["op"] == "building a graph"
+
+
+def test_what_a_graph_calls_back_python_for_has_python_s_line(found: Any) -> None:
+    assert bytes_at(found["hosted_graph"], "host", op="Square") == 4 * 1_000
+
+
+def test_what_a_data_pipeline_prepares_has_the_line_of_the_stage_that_does(found: Any) -> None:
+    """How many there are at the peak is chance: they are prepared ahead, while the step runs."""
+    allocations, batch = found["piped"], 4 * 8 * 500
+    assert bytes_at(allocations, "fed") == bytes_at(allocations, "fed", op="Square")
+    batches = bytes_at(allocations, "batched pipeline", op="tf.data BatchV2")
+    assert batches % batch == 0
+    assert batches >= batch
+    assert sum(line["bytes"] for line in allocations["lines"] if not line["file"]) == 0
 
 
 @pytest.mark.parametrize("execution", ["fit_eager", "fit_graph"])

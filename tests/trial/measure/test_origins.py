@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.trial.measure.origins import original_names
+from runner.trial.measure.origins import around, original_names
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,11 @@ def test_a_backward_node_is_the_gradient_of_the_node_that_it_differentiates(
     node: str, forward: str
 ) -> None:
     assert (forward, True) in list(original_names(node))
+
+
+def test_what_the_optimiser_made_anew_is_a_part_of_what_it_was_made_of() -> None:
+    assert next(around("Sin/unary_ops_composition")) == "Sin"
+    assert "loop" in list(around("PartitionedCall/loop/body/_1/exit"))
 
 
 def test_a_name_that_nobody_renamed_comes_first() -> None:

@@ -111,6 +111,7 @@ class Story:
             op=codes("op"),
             shape=codes("shape"),
             within=codes("within"),
+            of_pipeline=np.zeros(len(self.events), bool),
             names=tuple(names),
             marks=tuple(self.marks),
             op_types={},
@@ -521,7 +522,7 @@ def test_a_curve_of_few_points_is_left_alone() -> None:
             "gradient_tape/while/while_grad/body/_42/gradient_tape/while/gradients/while/mm_grad/MatMul",
             ("MatMul", f"while/mm_grad/{GRADIENT}"),
         ),
-        ("__inference_train_step_2018", ("function", "train_step")),
+        ("__inference_train_step_2018", ("preparing a function", "train_step")),
         ("", ("unknown", "")),
     ],
 )  # fmt: skip
@@ -540,7 +541,7 @@ def test_the_op_type_that_the_profiler_names_goes_before_the_nodes_own_name() ->
     [
         ("__inference_f_26", "CpuExecutable::ExecuteAsyncOnStream", ("XLA", "f")),
         ("__inference_f_26", "__inference_f_26:__inference_f_26", ("XLA", "f")),
-        ("__inference_f_26", "EagerLocalExecute: __inference_f_26", ("function", "f")),
+        ("__inference_f_26", "EagerLocalExecute: __inference_f_26", ("preparing a function", "f")),
         ("", "CpuExecutable::ExecuteAsyncOnStream", ("XLA", "")),
         ("", "EagerLocalExecute: _EagerConst", ("_EagerConst", "")),
         ("", "tf.constant", ("tf.constant", "")),

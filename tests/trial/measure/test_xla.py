@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.trial.measure.names import path
-from runner.trial.measure.xla import ALIGNMENT, Blocks, Buffer
+from runner.trial.measure.xla import ADDRESSES, ALIGNMENT, Blocks, Buffer
 
 ASSIGNMENT = """\
 BufferAssignment:
@@ -78,8 +78,50 @@ def test_a_result_is_what_was_last_written_there_and_a_copy_is_of_what_was_copie
 
 def test_the_addresses_of_the_results_are_named_so(blocks: Blocks) -> None:
     assert blocks.opened("__inference_step_12", 16, path) == (
-        (Buffer("results", "", None, "untyped", 16),),
+        (Buffer(ADDRESSES, "", None, "untyped", 16),),
     )
+
+
+LOOP = """\
+allocation 0: size 1004, preallocated-temp:
+ value: <1 zeros @0> (size=1000,offset=0): f32[5,50]{1,0}
+ value: <2 inputs.1{1} (phi) @0> (size=1000,offset=0): f32[5,50]{1,0}
+ value: <3 write @0> (size=1000,offset=0): f32[5,50]{1,0}
+ value: <4 while.1{1} (phi) @0> (size=1000,offset=0): f32[5,50]{1,0}
+ value: <5 grad @0> (size=4,offset=1000): f32[]
+
+Used values:
+<1 zeros @0>
+ from instruction: %zeros = f32[5,50] broadcast(), metadata={op_type="EmptyTensorList" op_name="while/zeros"}
+<2 inputs.1{1} (phi) @0>
+ from instruction: %inputs.1 = (s32[], f32[5,50]) parameter(0)
+<3 write @0>
+ from instruction: %write = f32[5,50] fusion(%inputs.1), metadata={op_type="TensorListPushBack" op_name="while/body/while/push;while/body/while/Tanh"}
+<4 while.1{1} (phi) @0>
+ from instruction: %while.1 = (s32[], f32[5,50]) while(%tuple)
+<5 grad @0>
+ from instruction: %grad = f32[] add(%while.1), metadata={op_type="TanhGrad" op_name="gradient_tape/while/TanhGrad"}
+
+HloLiveRange (max 9):
+  BufferLiveRange:
+    zeros{}:1-2
+    inputs.1{1}:2-4
+    write{}:4-5
+    while.1{1}:5-9
+    grad{}:7-8
+"""  # noqa: E501
+
+
+def test_what_a_loop_carries_is_of_the_op_that_wrote_it_and_there_until_it_is_used(
+    tmp_path: Path,
+) -> None:
+    name = "module_0000.a_inference_step_12__XlaMustCompile_true.cpu-buffer-assignment.txt"
+    (tmp_path / name).write_text(LOOP)
+    (held,) = Blocks(tmp_path).opened("__inference_step_12", 1004, path)
+    kept, made = held
+    assert (kept.op, kept.node) == ("TensorListPushBack", "while/body/while/push")
+    assert (kept.shape, kept.is_for_gradient) == ((5, 50), True)
+    assert (made.op, made.is_for_gradient) == ("TanhGrad", False)
 
 
 def test_nothing_is_opened_that_fits_no_size_or_no_function(blocks: Blocks) -> None:

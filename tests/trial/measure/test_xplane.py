@@ -27,7 +27,8 @@ NAMES = {
 }  # fmt: skip
 EVENTS = {
     1: "MemoryAllocation", 2: "MemoryDeallocation", 3: f"{MARK}steps", 4: "ExecutorState::Process",
-    5: "EagerLocalExecute: _EagerConst", 6: "model/mm:_MklMatMul",
+    5: "EagerLocalExecute: _EagerConst", 6: "model/mm:_MklMatMul", 7: "Iterator::Root::BatchV2",
+    8: "Iterator::Root::BatchV2::Map",
 }  # fmt: skip
 
 
@@ -95,10 +96,10 @@ class Encoder:
             *([] if freed else [self.stat(8, 201, field=7), self.stat(9, 202, field=7)]),
         )
 
-    def line(self, *events: bytes, timestamp_ns: int = 0) -> bytes:
+    def line(self, *events: bytes, timestamp_ns: int = 0, name: bytes = b"a thread") -> bytes:
         return self.message(
             self.field(1, 2**63 + 5),
-            self.field(2, b"a thread"),
+            self.field(2, name),
             self.field(3, timestamp_ns),
             *(self.field(4, event) for event in events),
         )
@@ -162,6 +163,26 @@ def test_an_allocation_is_read_with_all_that_the_replay_needs() -> None:
     assert texts(window, window.op) == ["MatMul", None]
     assert texts(window, window.shape) == ["[2,3]", None]
     assert window.trace_events == 3
+
+
+def test_a_stage_of_a_data_pipeline_goes_on_after_the_stages_that_it_asked() -> None:
+    encoder = Encoder()
+    plain = [encoder.stat(1, 200, field=7), *(encoder.stat(key, 8) for key in (2, 3, 4, 5, 6))]
+
+    def allocated(at_ns: int) -> bytes:
+        return encoder.event(1, at_ns, *plain)
+
+    line = encoder.line(
+        encoder.event(7, 100, lasting_ns=900),
+        *(encoder.event(8, at_ns, lasting_ns=50) for at_ns in (200, 300, 400)),
+        *(allocated(at_ns) for at_ns in (150, 310, 500, 2_000)),
+        name=b"tf_data_iterator_resource/7",
+    )
+    window = parse(encoder.space(line, encoder.line(allocated(600))))
+
+    whole, inner = EVENTS[7], EVENTS[8]
+    assert texts(window, window.within) == [whole, inner, whole, None, None]
+    assert window.of_pipeline.tolist() == [True, True, True, False, True]
 
 
 def test_marks_are_read_with_their_name_their_step_and_their_span() -> None:
