@@ -89,7 +89,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         resident = self._host.read()
         live = resident.anonymous - self._host_before
         if self._host.problem is None:
-            peak = max(live, resident.high_water - resident.files - self._host_before)
+            peak = self._host.peak(resident) - self._host_before
             self._host_peak_bytes = max(self._host_peak_bytes, peak)
             figures["host_peak_bytes"] = peak
         figures["host_live_bytes"] = live

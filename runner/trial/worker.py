@@ -225,7 +225,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     facts.update(placed.facts)
     execution = Execution(experiment.execution)
     gc.collect()
-    books = Books()
+    books = Books(limits.most_steps)
     remedy = between.remedy(measure.between_steps)
 
     def do_between(step: int) -> None:
@@ -237,7 +237,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         if children := len(list(lifeline.descendants(os.getpid()))):
             facts["child_processes"] = max(children, facts.get("child_processes", 0))
 
-    meter = TimingMeter(HostMemory(), limits.most_steps)
+    meter = TimingMeter(HostMemory(assignment.index), limits.most_steps)
     compiling.leave_out(meter.pause, meter.resume)
     steps = _on_a_bare_stack(
         go_through,

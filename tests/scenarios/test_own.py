@@ -167,19 +167,22 @@ class TestTheHostsFloor:
         resident = record.trials[0].steps["host_bytes"]
         assert max(resident) - min(resident) <= 4 * 4096
 
-    @pytest.mark.parametrize("size", [100_000, 500_000, 2_000_000])
-    def test_a_peak_is_seen_within_64_kb(self, size: int, measure: Measure) -> None:
-        """In the first call and in the steps: each above what was there before it."""
-        for above in peaks("array_that_goes", size, measure):
-            assert above == pytest.approx(size, abs=65_536)
-
-    @pytest.mark.parametrize("size", [100_000, 2_000_000])
-    def test_a_peak_of_pages_that_go_back_to_the_kernel_is_seen_too(
-        self, size: int, measure: Measure
+    @pytest.mark.parametrize(
+        ("name", "size", "processes"),
+        [
+            ("array_that_goes", 100_000, 3),
+            ("array_that_goes", 500_000, 3),
+            ("array_that_goes", 2_000_000, 3),
+            ("mapping_that_goes", 100_000, 5),  # whose pages go back to the kernel at once
+            ("mapping_that_goes", 2_000_000, 5),
+        ],
+    )
+    def test_a_peak_is_seen_within_64_kb(
+        self, name: str, size: int, processes: int, measure: Measure
     ) -> None:
-        """To within what a CPU hands in at once; in a process that changes its CPU by more."""
-        for above in peaks("mapping_that_goes", size, measure, processes=5):
-            assert above == pytest.approx(size, abs=32 * 4096)
+        """In the first call and in the steps: each above what was there before it."""
+        for above in peaks(name, size, processes, measure):
+            assert above == pytest.approx(size, abs=65_536)
 
     def test_compiling_a_module_is_not_in_the_peak(
         self, measure: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -195,10 +198,11 @@ class TestTheHostsFloor:
         assert build["host_peak_bytes"] < 1.5 * build["host_bytes"]
 
 
-def peaks(name: str, size: int, measure: Measure, processes: int = 1) -> list[float]:
-    """Of the first call and of the steps, above what was resident when they began."""
+def peaks(name: str, size: int, processes: int, measure: Measure) -> list[float]:
+    """Of the first call and of the steps, above what was resident when they began; of several
+    processes the median, as in any figure, because one may be moved to another CPU meanwhile."""
     target = f"scenario.target=tests.benchmarks._growing_steps:{name}"
-    few = ("measure.steps=20", f"measure.timing_processes={processes}")
+    few = ("measure.steps=5", f"measure.timing_processes={processes}")
     words = ("scenario=callable", target, f"scenario.arguments={{size: {size}}}", *few)
     trials = measure(*words, timing=True, memory=False).trials
     return [

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from array import array
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 _libc = ctypes.CDLL(None)
@@ -29,15 +29,14 @@ class _MallInfo(ctypes.Structure):
     )
 
 
-@dataclass
 class Books:
-    """Malloc's, at some steps; empty where it is not glibc's, which has no such books."""
+    """Malloc's, at some steps; empty where it is not glibc's, which has no such books. Of their
+    full length from the first, where it is known how many steps come: that they grew would be seen
+    as a leak."""
 
-    steps: list[int] = field(default_factory=list)
-    in_use_bytes: list[int] = field(default_factory=list)
-    free_bytes: list[int] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, most_steps: int = 0) -> None:
+        self._rows = array("q", bytes(8 * 3 * (_EVERY_ONE + most_steps // _THEN_EVERY)))
+        self._used = 0
         self._read = getattr(_libc, "mallinfo2", None) if _is_glibcs() else None
         if self._read is not None:
             self._read.restype = _MallInfo
@@ -46,18 +45,17 @@ class Books:
         if self._read is None or (step >= _EVERY_ONE and step % _THEN_EVERY):
             return
         info = self._read()
-        self.steps.append(step)
-        self.in_use_bytes.append(info.uordblks + info.hblkhd)
-        self.free_bytes.append(info.fordblks)
+        if self._used == len(self._rows):
+            self._rows.extend((0, 0, 0))
+        for figure in (step, info.uordblks + info.hblkhd, info.fordblks):
+            self._rows[self._used] = figure
+            self._used += 1
 
     def to_json(self) -> dict[str, Any] | None:
-        if not self.steps:
+        if not self._used:
             return None
-        return {
-            "steps": self.steps,
-            "in_use_bytes": self.in_use_bytes,
-            "free_bytes": self.free_bytes,
-        }
+        columns = (self._rows[column : self._used : 3].tolist() for column in range(3))
+        return dict(zip(("steps", "in_use_bytes", "free_bytes"), columns, strict=True))
 
 
 def _is_glibcs() -> bool:

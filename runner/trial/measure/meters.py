@@ -7,10 +7,17 @@ misses nothing; it covers mapped files too, so their share at the end of the spa
 
 Each CPU counts the pages that a process takes there for itself, and hands them in 32 at a time, and
 the mark is taken from what was handed in: what lay in a mapping for a moment (a large array, but no
-small one: malloc keeps its pages) may be off by 32 pages a CPU. So before a span this CPU's count
-is brought to a half of that, and what the others have not handed in is read off a peak of known
-size; what is left is a half of that to either side, 64 kB. (On more than 16 CPUs it is more: they
-hand in two pages for each CPU that there is.)
+small one: malloc keeps its pages) may be off by 32 pages a CPU. So three things are done:
+
+- Pages of a known size are held over each span, and let go before the mark is read: else it would
+  be hidden below what is resident.
+- What the other CPUs have not handed in is read off a peak of known size, after the span: whoever
+  was moved to another CPU has left it behind there.
+- Where this CPU's count begins is set, and differs from process to process: of the 32 pages that
+  are not known, half is added, and the median over processes is off by less than one of them. No
+  more is added than there were page faults: each makes a page resident, or none.
+
+(On more than 16 CPUs it is more than 32: two pages for each CPU that there is.)
 """
 
 from __future__ import annotations
@@ -18,6 +25,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import resource
 import time
 from array import array
 from dataclasses import dataclass, field
@@ -29,6 +37,9 @@ from runner.trial.measure.tracing import AllocationTracing
 _LOOKED_AT = 4
 """Of the steps, that many have a high-water mark each: that of all the others comes after mapped
 files have taken pages, too, and these would cover a small peak."""
+
+_STARTS = (1 / 2, 5 / 6, 1 / 6)
+"""Of what a CPU hands in at once: where the count begins, process by process."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +54,24 @@ class Resident:
 class HostMemory:
     """Resident memory of this process, and its high-water mark since the last `forget`.
 
-    `problem` says why the high-water mark can't be read here, where it can't.
+    `problem` says why the high-water mark can't be read here, where it can't. `number` is that of
+    the process among those that are measured alike.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
         self._status = os.open("/proc/self/status", os.O_RDONLY)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY)
         self._page = os.sysconf("SC_PAGE_SIZE")
-        self._hands_in = max(32, 2 * (os.cpu_count() or 1))
-        self._known = _Pages(2 * self._hands_in)
-        self._half = _Pages(self._hands_in // 2)
-        self._others = 0
-        """What other CPUs have counted and not handed in, when the mark was last forgotten."""
+        cpus = os.cpu_count() or 1
+        self._hands_in = max(32, 2 * cpus)
+        self._ballast = _Pages(max(4 * self._hands_in, min(cpus * self._hands_in, 256)))
+        self._start = _Pages(round(_STARTS[number % len(_STARTS)] * self._hands_in))
+        self._resident = self._faults = 0
+        """When the mark was last forgotten."""
         self.problem: str | None = None
         try:
             self._clear = os.open("/proc/self/clear_refs", os.O_WRONLY)
-            os.pwrite(self._clear, b"5", 0)
+            self._clear_mark()
         except OSError as error:
             self.problem = f"the kernel keeps no resettable high-water mark ({error.strerror})"
 
@@ -66,37 +79,63 @@ class HostMemory:
         """Start the high-water mark anew, from what is resident now."""
         if self.problem is not None:
             return
-        self._half.drop()
-        for _ in range(2):  # the first leaves no more than one round here
-            os.pwrite(self._clear, b"5", 0)
-            before = self.read()
-            self._known.take()
-            self._known.drop()
-        added = self.read().high_water - before.anonymous - before.files
-        self._others = self._known.bytes - added if added > 0 else 0
-        self._half.take()
-        os.pwrite(self._clear, b"5", 0)
+        self._start.drop()
+        self._ballast.drop()
+        self._ballast.take()
+        self._ballast.drop()  # at once, so that this CPU hands in all that it has counted
+        self._ballast.take()
+        self._start.take()
+        self._resident, self._faults = self.anonymous(), self._page_faults()
+        self._clear_mark()
 
     def peak(self, resident: Resident) -> int:
         """The most anonymous bytes since the last `forget`, `resident` having just been read."""
-        if resident.high_water <= resident.anonymous + resident.files:
+        if self.problem is not None:
+            return resident.anonymous
+        faults = self._page_faults() - self._faults
+        held = self._held_bytes
+        self._ballast.drop()
+        mark = self.read().high_water - held - resident.files + self._of_other_cpus()
+        if mark <= resident.anonymous:
             return resident.anonymous
         half = (self._hands_in - 1) // 2 * self._page
-        above = resident.high_water + self._others + half - resident.files
-        return max(resident.anonymous, above)
+        at_most = self._resident + faults * self._page
+        if at_most < mark:  # a fault for more than one page: huge ones
+            return mark + half
+        return max(resident.anonymous, min(mark + half, at_most))
+
+    def _of_other_cpus(self) -> int:
+        """What they have counted and not handed in; this one has, for it just let go of pages."""
+        self._clear_mark()
+        before = self.read()
+        self._ballast.take()
+        self._ballast.drop()
+        risen = self.read().high_water - before.anonymous - before.files - self._held_bytes
+        return self._ballast.bytes - risen if risen > 0 else 0
 
     def anonymous(self) -> int:
         """As `read` has it, for a few microseconds: little enough to stand between two steps."""
         _, resident, shared = os.pread(self._statm, 128, 0).split(b" ", 3)[:3]
-        return (int(resident) - int(shared)) * self._page
+        return (int(resident) - int(shared)) * self._page - self._held_bytes
 
     def read(self) -> Resident:
         status = os.pread(self._status, 8192, 0)
         return Resident(
-            anonymous=_kilobytes(status, b"RssAnon:"),
+            anonymous=_kilobytes(status, b"RssAnon:") - self._held_bytes,
             files=_kilobytes(status, b"RssFile:") + _kilobytes(status, b"RssShmem:"),
             high_water=_kilobytes(status, b"VmHWM:"),
         )
+
+    @property
+    def _held_bytes(self) -> int:
+        return self._ballast.held_bytes + self._start.held_bytes
+
+    @staticmethod
+    def _page_faults() -> int:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    def _clear_mark(self) -> None:
+        os.pwrite(self._clear, b"5", 0)
 
 
 class _Pages:
@@ -106,6 +145,7 @@ class _Pages:
     def __init__(self, count: int) -> None:
         self._page = os.sysconf("SC_PAGE_SIZE")
         self.bytes = count * self._page
+        self.held_bytes = 0
         self._map = mmap.mmap(-1, 2 * self.bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         a_table = self._page * self._page // 8  # one of 8 bytes a page, and it fills a page
@@ -115,8 +155,10 @@ class _Pages:
     def take(self) -> None:
         for offset in range(self._first, self._first + self.bytes, self._page):
             self._map[offset] = 1
+        self.held_bytes = self.bytes
 
     def drop(self) -> None:
+        self.held_bytes = 0
         self._map.madvise(mmap.MADV_DONTNEED, self._first, self.bytes)
 
 
@@ -138,8 +180,8 @@ class TimingMeter:
         self._seconds = array("d", bytes(8 * self.most_steps))
         self._resident = array("q", bytes(8 * self.most_steps))
         self._steps = 0
-        self.host.forget()
-        floor.lower(self.host.anonymous)
+        self._baseline = 0
+        self._lower()
         self._baseline = self.host.anonymous()
         self._reached = 0
         self._started = 0.0
@@ -160,7 +202,7 @@ class TimingMeter:
         if phase is Phase.COLLECTION:
             if self._steps:
                 self._close(Phase.STEPS, sum(self.seconds), self.host.read())
-            self._baseline += floor.lower(self.host.anonymous).moved_bytes
+            self._lower()
             self._before_collection = self.host.anonymous()
             return
         if step < _LOOKED_AT:
@@ -178,15 +220,23 @@ class TimingMeter:
             return
         if phase is Phase.COLLECTION:
             # Small blocks that it frees stay resident, but taking them now moves nothing.
-            lowered = floor.lower(self.host.anonymous)
-            freed = self._before_collection - self.host.anonymous() + lowered.taken_bytes
-            self._baseline += lowered.moved_bytes
+            taken = self._lower()
+            freed = self._before_collection - self.host.anonymous() + taken
             self.collected_bytes = max(0, freed)
             return
         self._close(phase, seconds, self.host.read())
         if phase is not Phase.RELEASE:  # what it left free would hide a peak, or a leak
-            self._baseline += floor.lower(self.host.anonymous).moved_bytes
+            self._lower()
             self.phases[phase]["host_bytes"] = self.host.anonymous() - self._baseline
+
+    def _lower(self) -> int:
+        """The floor, and below it what a look of the meter's own takes; bytes that were taken."""
+        lowered = floor.lower(self.host.anonymous)
+        before = self.host.anonymous()
+        self.host.forget()
+        self.host.peak(self.host.read())
+        self._baseline += lowered.moved_bytes + self.host.anonymous() - before
+        return lowered.taken_bytes
 
     def pause(self) -> None:
         """What comes until `resume` is not the trial's memory."""

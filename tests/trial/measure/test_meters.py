@@ -1,0 +1,67 @@
+"""The kernel's high-water mark, against mappings of known size, on whichever CPU they are made."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import statistics
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from runner.trial.measure.meters import HostMemory
+
+PAGE = 4096
+STAY: Callable[[], None] = lambda: None  # noqa: E731
+
+
+@pytest.fixture
+def move() -> Iterator[Callable[[], None]]:
+    """Go on, on another CPU."""
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        pytest.skip("it takes two CPUs")
+
+    def to_another() -> None:
+        here = ctypes.CDLL(None).sched_getcpu()
+        os.sched_setaffinity(0, {min(allowed - {here})})
+
+    yield to_another
+    os.sched_setaffinity(0, allowed)
+
+
+def off_by(pages: int, before: Callable[[], None], amid: Callable[[], None]) -> float:
+    """Pages by which the mark is off: of looks in processes that begin differently, the median."""
+    found = []
+    for number in range(9):
+        meter = HostMemory(number)
+        meter.forget()
+        resident = meter.anonymous()
+        before()
+        with mmap.mmap(-1, pages * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as mapped:
+            for page in range(pages):
+                mapped[page * PAGE] = 1
+                if page == pages // 2:
+                    amid()
+        found.append((meter.peak(meter.read()) - resident) / PAGE - pages)
+    return statistics.median(found)
+
+
+@pytest.mark.parametrize("pages", [40, 200, 490])
+def test_a_peak_that_is_gone_at_once_is_seen_within_16_pages(
+    pages: int, move: Callable[[], None]
+) -> None:
+    assert abs(off_by(pages, STAY, STAY)) <= 16
+    assert abs(off_by(pages, move, STAY)) <= 16
+    assert abs(off_by(pages, STAY, move)) <= 16
+
+
+def test_what_the_meter_holds_itself_is_in_no_figure() -> None:
+    meter = HostMemory()
+    before = meter.anonymous()
+    meter.forget()
+    assert abs(meter.anonymous() - before) <= 4 * PAGE
+    assert meter.read().anonymous == meter.anonymous()
+    resident = meter.read()
+    assert meter.peak(resident) == pytest.approx(resident.anonymous, abs=16 * PAGE)
