@@ -25,13 +25,20 @@ from runner.verbs import Parser, names
 GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment")
 _FLAGS = ("--config-dir", "--help", "--multirun", "--version", "--cfg", "--info")
 _OF_VERBS = {
-    "report": ("latest", "--peak", "--by"),
-    "compare": ("latest", "--by", "--baseline", "--metric", "--fail-on", "--budget", "--markdown"),
     "again": ("latest", "--json"),
+    "claims": ("--json",),
     "clean": ("--older-than", "--yes", "--json"),
+    "compare": (
+        *("latest", "--by", "--baseline", "--metric", "--fail-on", "--budget", "--tolerance"),
+        *("--threshold", "--allocations", "--markdown", "--json"),
+    ),
     "completion": ("bash", "zsh", "fish"),
+    "fit": ("vary=", "max=", "--json"),
     "leak": ("--json", "--no-remedies"),
     "list": (*GROUPS, "claim", "--json"),
+    "publish": ("latest", "--json"),
+    "report": ("latest", "--peak", "--by", "--pictures", "--json"),
+    "ui": ("--host", "--port"),
 }
 _TAKE_OVERRIDES = ("fit", "leak", "claims")
 
@@ -60,7 +67,15 @@ _runner() {
 compdef _runner runner
 """
 FISH = """\
-complete -c runner -a '(runner completion --line (commandline -cp | string collect) 2>/dev/null)'
+function _runner
+  set -l found (runner completion --line (commandline -cp | string collect) 2>/dev/null)
+  if test -n "$found"
+    string join \\n -- $found
+  else if not string match -q '*=*' -- (commandline -ct)
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c runner -f -a '(_runner)'
 """
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
@@ -127,8 +142,6 @@ def _anything(before: Sequence[str], last: str) -> Iterator[str]:
         yield from _FLAGS
     if verb is None or verb in _TAKE_OVERRIDES:
         yield from _keys(before, last)
-    if verb == "fit":
-        yield from ("vary=", "max=")
 
 
 def _keys(before: Sequence[str], last: str) -> Iterator[str]:
