@@ -63,7 +63,8 @@ HOST_LEAST_STEPS = 30
 """Slow growth on the host needs this many steps, or this many seconds of them, and never fewer."""
 
 _LEAST_STEPS = 4
-_ONE_JUMP = 0.5
+_ONE_JUMP = 0.51
+"""Of a rise: more than half, but neither of two that are alike but for a scalar."""
 _RETURNED, _RISEN = 0.25, 0.5
 """Shares of the largest fall: a rise of no more is a return, one of more is none."""
 _DYING = 0.34

@@ -45,6 +45,10 @@ class TestTensors:
     def test_what_settles_falls_or_moves_about_does_not_grow(self, live: list[float]) -> None:
         assert tensors(*live) == 0
 
+    def test_two_rises_that_differ_by_a_scalar_are_growth_not_one_jump(self) -> None:
+        rises = [100_352, 100_248, 100_352]
+        assert tensors(*np.cumsum([354_048, *rises])) == pytest.approx(100_300, abs=60)
+
     @pytest.mark.parametrize(
         "live",
         [[0, 0, 0, 10, 10], [0, 8, 12, 14, 15], [1, 2, 3], [1]],
