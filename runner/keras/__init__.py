@@ -130,15 +130,32 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         batches = len(self._host_bytes)
         took = [f"host {readable_bytes(self._host_peak_bytes)} above what was there"]
         if self._peak_bytes:
-            took.insert(0, f"tensors {readable_bytes(self._peak_bytes)}")
+            took.insert(0, f"{self._tensors().lower()} {readable_bytes(self._peak_bytes)}")
         text = [
             f"Peak memory in {self._epochs} epochs ({batches:,} batches): {', '.join(took)}.",
-            *(_sentence(name, one, batches) for name, one in self._found.items()),
+            *(self._sentence(name, one, batches) for name, one in self._found.items()),
             *(f"Not seen: {each}" for each in self._blind_spots()),
         ]
         if self.verdict == "grows":
             text.append("Which line it is, and what holds it: python -m runner leak --help")
         return "\n".join(text)
+
+    def _sentence(self, name: str, found: Growth, batches: int) -> str:
+        what, verb, no = "The host's memory", "grows", "does not grow"
+        if name.startswith("allocator"):
+            what, verb, no = self._tensors(), "grow", "do not grow"
+        if found.bytes_per_step:
+            return f"{what} {verb} by {readable_bytes(found.bytes_per_step)} a batch."
+        if found.bytes_per_step is None:
+            return (
+                f"Whether {what[0].lower()}{what[1:]} {verb} can't be told from {batches:,} "
+                f"batches: it takes {found.steps_needed or growth.HOST_STEPS:,}."
+            )
+        return f"{what} {no}."
+
+    def _tensors(self) -> str:
+        """Of which the allocator knows."""
+        return "Tensors" if self._allocator.counts_small else "Tensors of 262,144 bytes and more"
 
     def _blind_spots(self) -> list[str]:
         spots = []
@@ -146,9 +163,8 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
             spots.append(f"tensors: {self._allocator.problem}.")
         elif not self._allocator.counts_small:
             spots.append(
-                "tensors of less than 262,144 bytes each, which TensorFlow's CPU allocator does "
-                "not count (the host's figures have them); TF_CPU_ALLOCATOR_USE_BFC=1 in the "
-                "environment makes it."
+                "tensors of less than that, which TensorFlow's CPU allocator does not count (the "
+                "host's figures have them); TF_CPU_ALLOCATOR_USE_BFC=1 in the environment makes it."
             )
         if self._host.problem:
             spots.append(f"the host's peak: {self._host.problem}.")
@@ -159,20 +175,3 @@ def _verdict(rates: dict[str, float | None]) -> str:
     if any(rates.values()):
         return "grows"
     return "unclear" if None in rates.values() else "flat"
-
-
-_NAMES = {"allocator": "Tensors", "host": "The host's memory"}
-
-
-def _sentence(name: str, found: Growth, batches: int) -> str:
-    what = _NAMES[name.partition("_")[0]]
-    verb = "grow" if what == "Tensors" else "grows"
-    if found.bytes_per_step:
-        return f"{what} {verb} by {readable_bytes(found.bytes_per_step)} a batch."
-    if found.bytes_per_step is None:
-        return (
-            f"Whether {what[0].lower()}{what[1:]} {verb} can't be told from {batches:,} batches: "
-            f"it takes {found.steps_needed or growth.HOST_STEPS:,}."
-        )
-    no = "do not grow" if what == "Tensors" else "does not grow"
-    return f"{what} {no}."
