@@ -19,7 +19,8 @@ def lines(
     result: Comparison, pairs: Sequence[Pair], peaks: Sequence[Peaks | str], markdown: bool
 ) -> list[str]:
     drawn = _markdown if markdown else _plain
-    lines = [*drawn(_table(result.rows)), "", *_footnotes(result)]
+    bullet = "- " if markdown else ""  # else they run into one line
+    lines = [*drawn(_table(result.rows)), "", *(f"{bullet}{each}" for each in _footnotes(result))]
     for pair, found in zip(pairs, peaks, strict=False):
         place = "".join(f", {name}={value}" for name, value in pair.held.items())
         title = f"at the peak of {pair.candidate_name}, against {pair.baseline_name}{place}"
