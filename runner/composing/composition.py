@@ -66,7 +66,10 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
             raise problems[0]
         is_sweep = bool(launchers)
         if is_sweep and not cells:
-            raise BadInput("the sweep has no cells.", "Give each swept field at least one value.")
+            raise BadInput(
+                "the sweep has no cells.",
+                "Give each swept field at least one value; a glob() may match nothing.",
+            )
         if not is_sweep and cells and not cells[0].experiment.supported:
             raise unsupported(cells[0].experiment)
     finally:

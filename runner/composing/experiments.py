@@ -34,8 +34,9 @@ def set_field(config: DictConfig, key: str, value: Any) -> None:
     parent, _, name = key.rpartition(".")
     group = OmegaConf.select(config, parent) if parent else config
     if not isinstance(group, DictConfig) or name not in group.keys():  # noqa: SIM118
-        known = [str(field) for field in group] if isinstance(group, DictConfig) else ROOTS
-        known = [field for field in known if not field.startswith("_")]
+        if not isinstance(group, DictConfig):
+            name, group = key.partition(".")[0], dict.fromkeys(ROOTS)
+        known = [str(field) for field in group if not str(field).startswith("_")]
         raise BadInput(f"{key}: there is no such field.", nearest(name, known))
     # A mapping is put in the place of the one that was there, whatever keys that had.
     OmegaConf.update(config, key, value, merge=False)

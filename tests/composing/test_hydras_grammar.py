@@ -66,6 +66,7 @@ REFUSED = {
     ("-m", "scenario=large_tensor", "scenario.size=interval(1,5)"): r"Write range\(START",
     ("-m", "experiment=loops,mallocs"): "loops is a sweep of its own",
     ("-m", "experiment=glob(loop*)"): "is a sweep of its own",
+    ("-m", "scenario=glob(*pool)"): r"a glob\(\) may match nothing",
     ("scenario=glob(*_loop)",): r"Say -m scenario=glob\(\*_loop\)",
 }
 

@@ -121,6 +121,11 @@ def test_one_that_cannot_goes_by_value_with_what_is_around_it(tmp_path: Path) ->
         assert sent.files == (__file__,)
 
 
+def test_a_mistyped_group_is_answered_with_the_nearest() -> None:
+    with pytest.raises(BadInput, match="did you mean 'measure'"):
+        runner.measure(lambda: 1, fields={"mesure.steps": 500})
+
+
 def test_what_no_longer_fits_in_the_child_says_so_and_what_to_do() -> None:
     _, sent = handing.handed(lambda: 1)
     assert sent is not None
