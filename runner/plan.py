@@ -13,7 +13,7 @@ PLAN_FILE = "plan.json"
 """In a sweep's folder: the grid that it was started with."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Planned:
     """A cell as it was composed: its place in the plan, and what made it."""
 
@@ -57,7 +57,7 @@ TRACER_MB = 2500
 """What tracing holds at most, and five times that while it writes its events out."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """What one child is to do."""
 

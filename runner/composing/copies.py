@@ -9,7 +9,9 @@ is refused in which words, is Hydra's; `tests/composing/test_copies.py` holds th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import NoneType
@@ -53,9 +55,10 @@ class _Base:
 
     scenario: str
     config: DictConfig
-    values: dict[str, Any]
-    asks: bool
-    """Whether something in it is to be resolved, or has no value yet."""
+    unresolved: dict[str, Any]
+    values: dict[str, Any] | None
+    """With what asks for the environment resolved, which is the same for all cells; None where
+    something asks for another field, or has no value yet."""
     asks_hydra: bool
 
 
@@ -77,9 +80,11 @@ class Copies:
             base = self._bases[choices] = self._base(number, choices)
         if base.asks_hydra or any(_ASKS_HYDRA in word for word in words):
             return Composed.of(*self._whole(number, words))
-        values = None if base.asks else _with_plain(base.values, fields)
+        values = base.values and _with_plain(base.values, fields)
         if values is not None:
-            return Composed(base.scenario, values, as_yaml(values))
+            unresolved = _with_plain(base.unresolved, fields)
+            assert unresolved is not None
+            return Composed(base.scenario, values, as_yaml(unresolved))
         config = base.config.copy()
         try:
             self._loader.validate_sweep_overrides_legal(fields, RunMode.RUN, from_shell=True)
@@ -90,9 +95,13 @@ class Copies:
 
     def _base(self, number: int, choices: Sequence[str]) -> _Base:
         config, scenario = self._whole(number, choices)
-        values = to_plain(config)
-        text = as_yaml(values)
-        return _Base(scenario, config, values, _asks(text), _ASKS_HYDRA in text)
+        unresolved = to_plain(config)
+        text = as_yaml(unresolved)
+        values = None
+        if not _asks(_OF_ENVIRONMENT.sub("", text)):
+            with suppress(OmegaConfBaseException):  # a cell may say what the environment does not
+                values = resolved(config)
+        return _Base(scenario, config, unresolved, values, _ASKS_HYDRA in text)
 
     def _whole(self, number: int, words: Sequence[str]) -> tuple[DictConfig, str]:
         """By Hydra alone."""
@@ -125,6 +134,8 @@ def _with_plain(values: dict[str, Any], fields: Sequence[Override]) -> dict[str,
 
 
 _PLAIN = (bool, int, float, str, NoneType)
+
+_OF_ENVIRONMENT = re.compile(r"\$\{oc\.env:[^${}]*\}")
 
 
 def _asks(text: str) -> bool:

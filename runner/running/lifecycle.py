@@ -29,7 +29,7 @@ from runner.running.folders import log_file
 CONFIG_FILE = "config.yaml"
 
 
-@dataclass
+@dataclass(slots=True)
 class Run:
     """One cell on its way to a record."""
 

@@ -71,6 +71,11 @@ def held(monkeypatch: pytest.MonkeyPatch, samples: Callable[[int], bool], *words
         ["scenario=tape", "batch_size=1,2", "seed='${batch_size}'"],
         ["scenario=tape", "batch_size=1,2", "'seed=${hydra:job.num}'"],
         ["scenario=tape", "tracking=none", "tracking.experiment='a b','1','true',null_"],
+        ["scenario=tape", "batch_size=1,2", "tracking.experiment='${oc.env:HOME}'"],
+        ["scenario=tape", "batch_size=1,2", "tracking=server", "tracking.uri=http://here:5000"],
+        ["scenario=tape", "seed=sort(3,1,2,reverse=true)", "batch_size=choice(8,16)"],
+        ["scenario=tape", "measure.max_seconds=float(2),int(3)", "resume=null", "execution=null"],
+        ["scenario=tape", "batch_size=glob(*)", "seed=1,2"],
         ["scenario=tape", "experiment=loops", "seed=3,4"],
         [*TARGET, "scenario.arguments={width: 3, deep: {a: 1, b: [1, x]}}", "seed=1,2"],
         [*TARGET, "scenario.arguments.width=3,4", "scenario.arguments.deep.a=1"],
@@ -86,7 +91,9 @@ def held(monkeypatch: pytest.MonkeyPatch, samples: Callable[[int], bool], *words
         ["scenario=tape", "batch_size=1,2", "~measure.stepps"],
         ["scenario=tape", "batch_size=1,2", "~measure"],
         ["scenario=tape", "batch_size=1,2", "seed='${nothing}'"],
+        ["scenario=tape", "batch_size=1,2", "seed='${oc.env:NOBODY_SETS_THIS}'"],
         ["scenario=tape", "batch_size=1,2", "seed=???"],
+        ["scenario=tape", "batch_size=1,2", "tracking=local,none"],
         ["scenario=tape", "batch_size=1,2", "scenario@measure=tape"],
         ["scenario=tape", "batch_size=1,[2]", "seed={a: 1}"],
         ["scenario=tape", "batch_size=1,2", "scenario.depth.more=1"],
@@ -110,6 +117,7 @@ def test_every_kind_of_override(words: list[str], monkeypatch: pytest.MonkeyPatc
 def test_a_thousand_cells_ask_hydra_once_for_each_choice_of_files(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """And set plain fields in plain copies, whatever the files ask of the environment."""
     asked = []
     whole = Copies._whole
     monkeypatch.setattr(
@@ -117,6 +125,9 @@ def test_a_thousand_cells_ask_hydra_once_for_each_choice_of_files(
         "_whole",
         lambda *words: asked.append(words) or whole(*words),  # type: ignore[func-returns-value]
     )
+    monkeypatch.setattr(Composed, "of", None)
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "123")
     plan = planned("-m", "scenario=tape,python_loop", "seed=range(500)")
+    assert {cell.experiment.tracking.experiment for cell in plan.cells} == {"123"}
     assert len({cell.experiment.cell for cell in plan.cells}) == 1000
     assert len(asked) == 2
