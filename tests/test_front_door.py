@@ -434,3 +434,27 @@ def test_a_whole_mapping_that_is_swept_is_swept_entry_by_entry(
     plan = composition.plan([*words, both], tmp_path / "sweep")
     assert plan.swept == ("scenario.arguments.width",)
     assert [cell.said["scenario.arguments.width"] for cell in plan.cells] == ["64", "256"]
+
+
+def test_tensorflow_loads_while_the_words_are_read_and_bad_words_leave_no_process(
+    tmp_path: Path,
+) -> None:
+    code = """
+import os, sys
+from runner.composing import composition
+from runner.isolation import server
+from runner.__main__ import main
+began, plan = [], composition.plan
+def planned(*words):
+    began.append(server._server_pid())
+    return plan(*words)
+composition.plan = planned
+code = main(["scenario=while_loop", "batch_size=0"])
+print(code, [os.path.exists(f"/proc/{pid}") for pid in began])
+"""
+    environment = {**os.environ, "RUNNER_OUTPUTS": str(tmp_path / "outputs")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert done.stdout.split() == ["2", "[False]"], done.stderr
+    assert not (tmp_path / "outputs").exists()

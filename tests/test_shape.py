@@ -64,7 +64,7 @@ def views(folder: Path, scratch: Path) -> None:
     describe(record, folder)
     report.write(folder, scratch)
     report.views(folder)
-    summary.of_run(folder, 1.0, None)
+    summary.of_run(folder, 1.0)
     frames.write(scratch)
     list(records.read_trials(folder))
 

@@ -23,7 +23,6 @@ from runner.errors import BadInput, nearest
 from runner.scenario import Scenario
 from runner.sent import Sent
 
-
 T = TypeVar("T")
 
 

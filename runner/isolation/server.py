@@ -77,16 +77,8 @@ class Server:
             forkserver.ensure_running()
 
     def stop(self) -> None:
-        """End all servers; without this they end with the parent. The standard library has its
-        own back then, which may be the user's."""
-        for variables in list(_servers):
-            _take_turns(variables)
-            pid = _server_pid()
-            if pid is not None:
-                lifeline.end_descendants(pid)
-                _kill(pid)
-            _servers[variables]._stop()  # type: ignore[attr-defined]
-        _put_in_place(_THEIRS)
+        """End all servers; without this they end with the parent."""
+        end_all()
         _words.keep(self.log)
 
     def cut(self) -> None:
@@ -207,6 +199,18 @@ class Server:
         if exit_code == _UNTOLD and _ends(server_pid):
             exit_code = None
         return _read(assignment, phase, result, exit_code, timeout_seconds)
+
+
+def end_all() -> None:
+    """The standard library has its own back then, which may be the user's."""
+    for variables in list(_servers):
+        _take_turns(variables)
+        pid = _server_pid()
+        if pid is not None:
+            lifeline.end_descendants(pid)
+            _kill(pid)
+        _servers[variables]._stop()  # type: ignore[attr-defined]
+    _put_in_place(_THEIRS)
 
 
 class _DeadlinePassed:

@@ -179,7 +179,7 @@ def run_all(
             for run in alone:
                 assignment = _begins(run, observer)
                 if assignment.is_timed:
-                    publisher.wait_ready()  # its preparation must not run beside a timing trial
+                    publisher.wait_ready()  # nothing of its work may be done beside a timing trial
                 started = time.monotonic()
                 trial = server.run(
                     assignment,
@@ -188,7 +188,6 @@ def run_all(
                     folders.log_file(run.folder),
                 )
                 keep(run, trial, time.monotonic() - started)
-        publisher.wait_ready()
     except Interrupted as stop:
         interrupted = stop
         for run in runs:

@@ -7,7 +7,7 @@ takes the same server from `opened`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +18,11 @@ from runner.config import Experiment, Tracking
 from runner.errors import Unavailable
 from runner.isolation import look, mallocs
 from runner.isolation.server import Server
+from runner.judging import estimate
 from runner.plan import Plan
 from runner.running import engine, environment, folders
 from runner.running.engine import Observer, Result
-from runner.running.interruption import interruptible
+from runner.running.interruption import interruptible, uncut
 from runner.running.lifecycle import Run
 from runner.running.publishing import Publishing
 from runner.tracking import Links
@@ -54,13 +55,12 @@ class Done:
 
 @dataclass(frozen=True)
 class Views:
-    """Where a run or a sweep can be looked at; whatever is None is not there."""
+    """Where a run or a sweep can be looked at."""
 
-    report: Path | None = None
-    page: str | None = None
-    """Of a run, in the store."""
-    links: Links | None = None
-    """Of a sweep, in the store."""
+    report: Path | None
+    pages: Callable[[], str | Links | None]
+    """Of a run its page in the store, of a sweep its links; waits until all is there, and what is
+    known without that can be told before. None where there is no such page."""
 
 
 @contextmanager
@@ -82,6 +82,8 @@ def measured(
                     result = _run(plan, runs, words, folder, session, audience)
                     audience.close()
                     yield Done(result, session.publishing)
+                    if not result.interrupted:
+                        session.publishing.wait_ready()
             finally:
                 audience.close()
 
@@ -95,16 +97,16 @@ def shown(
     with measured(plan, folder, audience, words) as done:
         publishing = done.publishing
         if not plan.is_sweep:
-            yield done, Views(page=publishing.page)
+            yield done, Views(None, publishing.page)
             return
         from runner import report
         from runner.export import frames  # after the last trial: pandas is large
 
         frames.write(folder)
         if done.result.interrupted:
-            yield done, Views()
+            yield done, Views(None, lambda: None)
             return
-        yield done, Views(report.write(folder), links=publishing.links(engine.sweep_id(folder)))
+        yield done, Views(report.write(folder), lambda: publishing.links(engine.sweep_id(folder)))
         publishing.publish_sweep(folder)
 
 
@@ -135,6 +137,8 @@ def opened(folder: Path, choice: Tracking | None = None, *, load: bool = True) -
         if load:
             server.start()
         tracker.prepare(log)
+        with uncut():
+            estimate.get_ready()  # TensorFlow is loading
         publishing = Publishing(tracker, choice, folder)
         yield Session(server, environment.describe(), publishing)
     finally:

@@ -23,7 +23,6 @@ from runner.plan import Plan
 from runner.records import LOG_FILE, RECORD_FILE, Outcome, Record
 from runner.report.peak import uncounted
 from runner.running.engine import Result
-from runner.running.session import Views
 from runner.terminal.console import readable_duration, styled
 from runner.terminal.tables import widths
 from runner.tracking import LOCAL_UI, Links
@@ -44,16 +43,28 @@ _COLUMNS = (
 _BEST = ("tensor_peak_bytes", "step_seconds")
 
 
-def of_whole(plan: Plan, result: Result, seconds: float, views: Views) -> str:
+def of_whole(plan: Plan, result: Result, seconds: float, report: Path | None) -> str:
     if plan.is_sweep:
-        return of_sweep(plan, result, seconds, views.links, views.report)
-    return of_run(result.folder, seconds, views.page)
+        return of_sweep(plan, result, seconds, report)
+    return of_run(result.folder, seconds)
+
+
+def of_pages(pages: str | Links) -> str:
+    """Where a run, or a sweep, is in the store: told last, as it may take a moment longer to be
+    there than all else."""
+    runs = pages if isinstance(pages, str) else pages.runs
+    lines = [f"  MLflow   {runs}"]
+    if isinstance(pages, Links):
+        lines.append(f"  charts   {pages.comparison}")
+    if runs.startswith(LOCAL_UI):  # of the embedded store, which is there while somebody serves it
+        lines.append("           which `python -m runner ui` serves")
+    return "\n".join(lines)
 
 
 # A run.
 
 
-def of_run(folder: Path, seconds: float | None, page: str | None, plain: bool = False) -> str:
+def of_run(folder: Path, seconds: float | None, plain: bool = False) -> str:
     """What ran, peak, growth, step time, first call against steady, and where it is; `plain`, it
     is not for a terminal."""
     out = io.StringIO() if plain else sys.stdout
@@ -75,8 +86,6 @@ def of_run(folder: Path, seconds: float | None, page: str | None, plain: bool = 
     lines += ["", f"  record   {relative(folder / RECORD_FILE)}"]
     if not record.outcome.completed:
         lines.append(f"  log      {relative(folder / LOG_FILE)}")
-    if page:
-        lines += [f"  MLflow   {page}", *_served(page)]
     return "\n".join(lines)
 
 
@@ -193,19 +202,10 @@ def _first_against_steady(record: Record) -> str:
     return f"{first / steady:,.1f} times a steady step" if first and steady else ""
 
 
-def _served(page: str) -> list[str]:
-    """Pages of the embedded store are there while somebody serves them."""
-    if not page.startswith(LOCAL_UI):
-        return []
-    return ["           which `python -m runner ui` serves"]
-
-
 # A sweep.
 
 
-def of_sweep(
-    plan: Plan, result: Result, seconds: float, links: Links | None, report: Path | None
-) -> str:
+def of_sweep(plan: Plan, result: Result, seconds: float, report: Path | None) -> str:
     """The table, then where everything is and what to type next."""
     cells = [_Cell(folder, plan) for folder in records.find(result.folder)]
     failed = [cell for cell in cells if not cell.outcome.completed]
@@ -222,9 +222,6 @@ def of_sweep(
     if failed:
         cell = failed[0].name if len(failed) == 1 else "N"
         lines.append(f"  log      {folder}/{cell}/{LOG_FILE}")
-    if links:
-        lines += [f"  MLflow   {links.runs}", f"  charts   {links.comparison}"]
-        lines += _served(links.runs)
     if result.interrupted:
         lines.append(f"  go on    the same words and resume={shlex.quote(folder)}")
     elif len(best) > 1 and plan.swept:

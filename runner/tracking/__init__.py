@@ -107,6 +107,15 @@ class Tracker(Protocol):
         """Bring the record in `folder` into the store; None where there is no store."""
         ...
 
+    def send(self, folder: Path) -> None:
+        """As `publish`, but return at once; `collect` has the answer."""
+        ...
+
+    def collect(self) -> list[TrackedRun | StoreProblem]:
+        """Wait until all that was sent is in, or given up, and its process asleep: one answer for
+        each. To be called before anything else is asked."""
+        ...
+
     def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
         """Add the report and the pictures of the sweep in `folder` to its first cell's run."""
         ...
@@ -192,6 +201,12 @@ class NoTracker:
     def publish(self, folder: Path) -> TrackedRun | StoreProblem | None:
         return None
 
+    def send(self, folder: Path) -> None:
+        pass
+
+    def collect(self) -> list[TrackedRun | StoreProblem]:
+        return []
+
     def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
         return None
 
@@ -214,6 +229,7 @@ class BackgroundTracker:
         self._given_up: str | None = None
         self._asked = READY
         self._answered = -1
+        self._sent: list[tuple[int, Path]] = []
         self._unread = b""
 
     def prepare(self, log: Path | None = None) -> None:
@@ -245,6 +261,15 @@ class BackgroundTracker:
         answer = self._ask({"publish": str(folder.resolve())})
         return TrackedRun(**answer) if answer else self._problem(folder)
 
+    def send(self, folder: Path) -> None:
+        self._sent.append((self._begin({"publish": str(folder.resolve())}), folder))
+
+    def collect(self) -> list[TrackedRun | StoreProblem]:
+        self.wait_ready()
+        sent, self._sent = self._sent, []
+        answers = ((folder, self._answer(number, PATIENCE_SECONDS)) for number, folder in sent)
+        return [TrackedRun(**each) if each else self._problem(folder) for folder, each in answers]
+
     def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
         answer = self._ask({"publish_sweep": str(folder.resolve())}, SWEEP_SECONDS)
         return TrackedRun(**answer) if answer else self._problem(folder)
@@ -274,13 +299,16 @@ class BackgroundTracker:
 
     def _ask(self, request: dict[str, Any], seconds: float | None = None) -> dict[str, Any] | None:
         """The answer, or None once the store has been given up."""
+        return self._answer(self._begin(request), seconds or PATIENCE_SECONDS)
+
+    def _begin(self, request: dict[str, Any]) -> int:
+        """The number that its answer will have."""
         if self._process is None and self._given_up is None:
             self.prepare()
-        if self._process is None:
-            return None
         self._asked += 1
-        self._send(request)
-        return self._answer(self._asked, seconds or PATIENCE_SECONDS)
+        if self._process is not None:
+            self._send(request)
+        return self._asked
 
     def _send(self, request: dict[str, Any]) -> None:
         assert self._process is not None

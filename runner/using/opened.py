@@ -65,7 +65,7 @@ class Measurement:
     def __str__(self) -> str:
         from runner.terminal import peak, summary
 
-        text = summary.of_run(self.folder, self.seconds, None, plain=True).strip("\n")
+        text = summary.of_run(self.folder, self.seconds, plain=True).strip("\n")
         if self.allocations and self.allocations.groups:
             text += f"\n\n{peak.of(self.allocations, MOST_LINES)}"
         return printable(text)

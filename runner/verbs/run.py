@@ -6,17 +6,25 @@ import sys
 import time
 from collections.abc import Sequence
 
-from runner.composing import composition
 from runner.errors import BadInput
-from runner.plan import PLAN_FILE
-from runner.running import folders, session
-from runner.running.interruption import interruptible
-from runner.terminal import summary
-from runner.terminal.progress import Progress
+from runner.running import loading
 
 
 def main(words: Sequence[str]) -> int:
     started = time.monotonic()
+    with loading.ahead(words):
+        return _run(words, started)
+
+
+def _run(words: Sequence[str], started: float) -> int:
+    # Imported late: TensorFlow is loading meanwhile.
+    from runner.composing import composition
+    from runner.plan import PLAN_FILE
+    from runner.running import folders, session
+    from runner.running.interruption import interruptible
+    from runner.terminal import summary
+    from runner.terminal.progress import Progress
+
     folder = folders.new_folder("sweeps")
     with interruptible():
         plan = composition.plan(words, folder)
@@ -30,7 +38,9 @@ def main(words: Sequence[str]) -> int:
         folder = folders.new_folder("runs")
     with session.shown(plan, folder, Progress(), words) as (done, views):
         seconds = time.monotonic() - started
-        print(summary.of_whole(plan, done.result, seconds, views), flush=True)
+        print(summary.of_whole(plan, done.result, seconds, views.report), flush=True)
+        if pages := views.pages():
+            print(summary.of_pages(pages), flush=True)
     if done.publishing.problem:
         print(f"runner: {done.publishing.problem}", file=sys.stderr)
     if done.result.interrupted:

@@ -35,9 +35,7 @@ def shown(folder: Path, *found: Record, plan: Plan = SWEPT, **more: object) -> l
     result = Result(folder, tuple(record.outcome for record in found))
     if "interrupted" in more:
         result = dataclasses.replace(result, interrupted=more["interrupted"])  # type: ignore[arg-type]
-    links = more.get("links")
-    assert links is None or isinstance(links, Links)
-    return summary.of_sweep(plan, result, 12.3, links, folder / "report.html").split("\n")
+    return summary.of_sweep(plan, result, 12.3, folder / "report.html").split("\n")
 
 
 def test_the_smallest_peak_comes_first_and_what_did_not_complete_last(tmp_path: Path) -> None:
@@ -73,14 +71,19 @@ def test_columns_are_the_swept_fields_and_the_main_metrics_in_readable_units(
 
 def test_the_next_things_to_open_and_to_type_are_there(tmp_path: Path) -> None:
     folder = tmp_path / "a sweep"
-    links = Links(f"{LOCAL_UI}/runs", f"{LOCAL_UI}/compared")
-    text = "\n".join(shown(folder, *sweep_of_nine(), links=links))
+    text = "\n".join(shown(folder, *sweep_of_nine()))
     where = min(os.path.relpath(folder), str(folder), key=len)
     assert f"table    {where}/table.csv, table.parquet" in text
     assert f"report   {where}/report.html" in text
-    assert f"MLflow   {LOCAL_UI}/runs" in text
-    assert "python -m runner ui" in text
     assert f"python -m runner compare '{where}'" in text
+
+
+def test_pages_that_nobody_serves_yet_come_with_the_command_that_does() -> None:
+    told = summary.of_pages(Links(f"{LOCAL_UI}/runs", f"{LOCAL_UI}/compared"))
+    assert f"MLflow   {LOCAL_UI}/runs" in told
+    assert f"charts   {LOCAL_UI}/compared" in told
+    assert "python -m runner ui" in told
+    assert "runner ui" not in summary.of_pages("http://elsewhere:5000/run")
 
 
 def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
@@ -148,8 +151,8 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
     told = "the machine was busy, load 3.9 on 2 cores"
     assert told not in "\n".join(shown(tmp_path / "idle", idle))
     assert f"times are unsure: {told} when it began" in shown(tmp_path / "busy", busy)
-    assert told not in summary.of_run(kept(idle, tmp_path / "idle run"), 1.0, None)
-    assert told in summary.of_run(kept(busy, tmp_path / "busy run"), 1.0, None)
+    assert told not in summary.of_run(kept(idle, tmp_path / "idle run"), 1.0)
+    assert told in summary.of_run(kept(busy, tmp_path / "busy run"), 1.0)
 
 
 def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen() -> None:
@@ -192,7 +195,7 @@ def test_figures_say_what_they_leave_out(tmp_path: Path) -> None:
     kept(dataclasses.replace(pooled, allocations=live), tmp_path / "one")
     kept(completed(), tmp_path / "other")
 
-    text = summary.of_run(tmp_path / "one", 3.0, None)
+    text = summary.of_run(tmp_path / "one", 3.0)
     assert "without the memory behind 3 string tensors: the host peak has that, too" in text
     assert "without the memory of its 2 child processes" in text
-    assert "without" not in summary.of_run(tmp_path / "other", 3.0, None)
+    assert "without" not in summary.of_run(tmp_path / "other", 3.0)
