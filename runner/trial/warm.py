@@ -2,7 +2,8 @@
 
 Keras imports scikit-learn, SciPy and matplotlib when they are installed, a third of the start-up,
 and needs none of them to measure anything; they are hidden from it while it loads. (pandas is not:
-Keras decides at import whether a user may feed it data frames.)
+Keras decides at import whether a user may feed it data frames.) What all trials do alike and
+without a device, importing their meters for one, is done here once, too: half of a small trial.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ def _load() -> None:
         import tensorflow
         from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-        del tensorflow, xplane_pb2
+        # What each trial needs, and would load anew; and whose code all of this is.
+        from runner.trial import devices, execution, owners, worker
+        from runner.trial.measure import between, calls, compiling, meters, requests, samples
+
+        del tensorflow, xplane_pb2, devices, execution, worker
+        del between, calls, compiling, meters, requests, samples
+        owners.note_what_is_loaded()
     finally:
         for name in hidden:
             del sys.modules[name]
