@@ -9,6 +9,7 @@ Between requests it sleeps in a read. The end of its input ends it; the parent's
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -24,6 +25,7 @@ from runner.tracking import PATIENCE_SECONDS, READY, Place
 
 def main() -> None:
     die_with_parent()
+    gc.disable()  # while it imports: it would look through all that is there again and again
     if os.getppid() != int(sys.argv[1]):  # it had gone already
         return
     # Answers have the pipe to themselves: whatever else is printed goes to the log.
@@ -47,6 +49,8 @@ def main() -> None:
     def draw_soon() -> dict[str, Any]:
         import runner.report.drawings  # noqa: F401  half a second
 
+        gc.freeze()
+        gc.enable()
         return {}
 
     acts: dict[str, Callable[[Any], dict[str, Any]]] = {

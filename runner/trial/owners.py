@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import sysconfig
 from functools import cache
@@ -12,7 +11,7 @@ from runner import places
 USERS, PYTHON, SCENARIO, RUNNER = "the user", "Python", "scenarios", "runner"
 OURS = {SCENARIO: places.scenarios(), RUNNER: places.package()}
 """Scenarios first: in an installed copy they lie inside the package."""
-_PYTHONS = f"{sysconfig.get_path('stdlib')}{os.sep}"
+_PYTHONS = f"{sysconfig.get_path('stdlib')}/"
 LIBRARIES = (PYTHON, "tensorflow", "keras", "numpy")
 
 
@@ -20,9 +19,9 @@ LIBRARIES = (PYTHON, "tensorflow", "keras", "numpy")
 def owner(file: str) -> str:
     """An installed package's name, or one of those above."""
     for name, folder in OURS.items():
-        if file.startswith(f"{folder}{os.sep}"):
+        if file.startswith(f"{folder}/"):
             return name
-    *folders, last = file.split(os.sep)
+    *folders, last = file.split("/")
     for packages in ("site-packages", "dist-packages"):
         if packages in folders:
             return [*folders, last][folders.index(packages) + 1]
@@ -46,5 +45,7 @@ def loaded_of_users() -> list[str]:
 
 
 def _files() -> list[tuple[str, object]]:
-    modules = [(name, sys.modules.get(name)) for name in list(sys.modules) if name not in _not_users]
+    modules = [
+        (name, sys.modules.get(name)) for name in list(sys.modules) if name not in _not_users
+    ]
     return [(name, getattr(module, "__file__", None)) for name, module in modules]

@@ -42,31 +42,90 @@ def main() -> None:
         server.stop()
 
 
-def _run(server: Server, scenario: Any, measure: Measure = BRIEF) -> Any:
+def _run(server: Server, scenario: Any, measure: Measure = BRIEF, kind: str = "timing") -> Any:
     experiment = Experiment("benchmark", scenario, "eager", ANYWHERE, measure, UNTRACKED, 32, 0)
-    trial = server.run(Assignment(experiment, "timing", 0), measure.timeout_seconds)
+    trial = server.run(Assignment(experiment, kind, 0), measure.timeout_seconds)
     assert trial.outcome.completed, trial.outcome
     return trial
 
 
 def isolated_trial(server: Server) -> None:
-    """(a) An isolated trial against the same step in a fresh interpreter."""
+    """(a) An isolated trial against the same step in a fresh interpreter, and where its time
+    goes."""
     fresh_code = f"{MULTIPLY}\nfor _ in range(6): step()"
     ours, fresh = _side_by_side(lambda: _run(server, Multiply()), lambda: _python(fresh_code), 7)
-    _print("(a) fresh interpreter / isolated trial", fresh, ours, "at least 20")
+    _print("(a) fresh interpreter / isolated trial", fresh, ours, "at least 40")
+    looks, timed, memory = [], [], []
+    phases: dict[str, list[float]] = {"build": [], "first_call": [], "steps": [], "release": []}
+    for _ in range(15):
+        looks.append(_seconds(lambda: _run(server, Multiply(), kind="look")))
+        timed.append(_seconds(lambda: phases_of(_run(server, Multiply()), phases)))
+        memory.append(_seconds(lambda: _run(server, Multiply(), kind="memory")))
+    look, whole, traced = (statistics.median(each) for each in (looks, timed, memory))
+    spent = {name: statistics.median(each) for name, each in phases.items()}
+    parts = {
+        "fork, list of devices, end": look,
+        "device and first op (build)": spent["build"],
+        "first step": spent["first_call"],
+        "5 steps": spent["steps"],
+        "release": spent["release"],
+        "meters and result": whole - look - sum(spent.values()),
+    }
+    told = ", ".join(f"{name} {1000 * seconds:.0f}" for name, seconds in parts.items())
+    print(f"    of {1000 * whole:.0f} ms: {told}")
+    print(f"    a memory trial: {1000 * traced:.0f} ms, its profiler and lines included")
+
+
+def phases_of(trial: Any, seconds: dict[str, list[float]]) -> None:
+    for name, known in seconds.items():
+        known.append(trial.phases[name]["seconds"])
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
 
 
 def first_command() -> None:
-    """(b) The README's first command, with nothing made yet, against `import tensorflow`."""
+    """(b) The README's first command against `import tensorflow`: its summary, and its end, with
+    everything in the store; with a store that is there, and with nothing made yet."""
+    with tempfile.TemporaryDirectory() as there:
+        _command(there)
+        for outputs, summary_wanted, end_wanted in (
+            (there, "at most 1.1", "at most 1.2"),
+            (None, "at most 1.2", "at most 1.4 to 1.6"),
+        ):
+            summaries, ends, bare = [], [], []
+            for _ in range(7):
+                with tempfile.TemporaryDirectory() as new:
+                    told, ended = _command(outputs or new)
+                summaries.append(told)
+                ends.append(ended)
+                bare.append(_seconds(lambda: _python("import tensorflow")))
+            store = "a store that is there" if outputs else "a new store"
+            _print(f"(b) summary / import tensorflow, {store}", summaries, bare, summary_wanted)
+            _print(f"    end / import tensorflow, {store}", ends, bare, end_wanted)
+            after = statistics.median(b - a for a, b in zip(summaries, ends, strict=True))
+            print(f"    the end comes {after:.2f} s after the summary  [under 1 s]")
 
-    def command() -> None:
-        with tempfile.TemporaryDirectory() as outputs:
-            words = [sys.executable, "-m", "runner", "scenario=while_loop"]
-            environment = {**os.environ, "RUNNER_OUTPUTS": outputs}
-            subprocess.run(words, check=True, capture_output=True, env=environment)
 
-    ours, bare = _side_by_side(command, lambda: _python("import tensorflow"), 7)
-    _print("(b) first command, cold / import tensorflow", ours, bare, "at most 1.5")
+def _command(outputs: str) -> tuple[float, float]:
+    """Seconds until the summary has been told, and until the process has ended."""
+    started = time.perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-m", "runner", "scenario=while_loop"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "RUNNER_OUTPUTS": outputs},
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("  record "):  # its last one
+                told = time.perf_counter() - started
+        assert process.wait() == 0
+    return told, time.perf_counter() - started
 
 
 def config_error() -> None:

@@ -1,5 +1,6 @@
-"""What a sweep costs over the work that it measures, in time and in the parent's memory; and how
-long 10,000 records take to become a table.
+"""What a sweep costs: planning it, its trials over the work that they measure, the parent's memory;
+how much sooner memory trials are over side by side; and how long 10,000 records take to become a
+table.
 
     python -m tests.benchmarks sweep_overhead
 """
@@ -53,11 +54,69 @@ print(len(frame), seconds, int(status.partition("VmHWM:")[2].split()[0]) / 1e3)
 """
 
 
+_PLAN = """
+import json, sys, time
+from pathlib import Path
+from runner.composing import composition
+from runner.running import engine
+
+def resident():
+    status = open("/proc/self/status").read()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1e3
+
+started, began = time.monotonic(), resident()
+plan = composition.plan(sys.argv[2:], Path(sys.argv[1]))
+planned = time.monotonic()
+with engine.open_plan(plan, Path(sys.argv[1])):
+    opened = time.monotonic()
+    print(json.dumps([len(plan.cells), planned - started, opened - planned, resident() - began]))
+"""
+
+SIDE_BY_SIDE = (
+    *("-m", "scenario=large_tensor", "scenario.size=100,300", "execution=eager,graph"),
+    *("seed=range(50)", "measure.timing_processes=0", "tracking=none"),
+)
+"""200 cells whose peaks repeat."""
+
+
 def main() -> None:
+    for cells in (100, 1000, 10_000):
+        plan_of(cells)
+    side_by_side()
     for cells in (10, 100, 1000):
         sweep_of(cells, "tracking=none")
     sweep_of(10, "tracking=local")
     table_of(10_000)
+
+
+def plan_of(cells: int) -> None:
+    with tempfile.TemporaryDirectory() as outputs:
+        words = (f"{outputs}/sweep", *WORDS, f"seed=range({cells})")
+        count, planning, opening, megabytes = _told(_PLAN, words, outputs)
+    assert count == cells
+    print(
+        f"{cells:>6} cells: {1000 * planning / cells:.2f} ms a cell to plan  [at most 3; the first "
+        f"of all takes 0.2 s], {1000 * opening / cells:.2f} ms for its folder; "
+        f"{megabytes:.0f} MB more in the parent"
+    )
+
+
+def side_by_side() -> None:
+    seconds, tables = [], []
+    for at_once in (1, 2):
+        with tempfile.TemporaryDirectory() as outputs:
+            words = (*SIDE_BY_SIDE, f"measure.side_by_side={at_once}")
+            code, *_ = _told(_SWEEP, words, outputs)
+            assert code == 0
+            records_at = [path.stat().st_mtime for path in Path(outputs).rglob("record.json")]
+            seconds.append(max(records_at) - min(records_at))  # without TensorFlow's loading
+            (table,) = Path(outputs).rglob("table.csv")
+            tables.append(table.read_text())
+    same = "the tables are equal" if tables[0] == tables[1] else "THE TABLES DIFFER"
+    print(
+        f"200 memory trials one by one / two at a time: {seconds[0] / seconds[1]:.2f}  "
+        f"({seconds[0]:.0f} s / {seconds[1]:.0f} s)  [at least 1.7]; {same}"
+    )
 
 
 def sweep_of(cells: int, tracking: str) -> None:
