@@ -4,6 +4,7 @@ RunnerError
 ├── BadInput            what the user wrote can't be run            exit code 2
 ├── Unavailable         this machine lacks what was asked for       exit code 2
 ├── StoreError          the tracking store could not take a record  never ends a run
+│   └── StoreOutOfReach nor will it take the next one
 └── ServerError         the warm server could not be started        exit code 1
 
 Interrupted             Ctrl-C or SIGTERM                           exit code 130 or 143
@@ -47,6 +48,10 @@ class Unavailable(RunnerError):
 
 class StoreError(RunnerError):
     """The tracking store did not take a record; the record itself is safe."""
+
+
+class StoreOutOfReach(StoreError):
+    """The tracking store does not answer."""
 
 
 class ServerError(RunnerError):

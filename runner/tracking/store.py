@@ -27,7 +27,7 @@ from sqlalchemy import Engine, event
 from sqlalchemy.exc import SQLAlchemyError
 
 from runner import records, report
-from runner.errors import BadInput, RunnerError, StoreError
+from runner.errors import BadInput, RunnerError, StoreError, StoreOutOfReach
 from runner.records import RECORD_FILE
 from runner.report import PEAK_PICTURE
 from runner.tracking import Links, Place, TrackedRun, sqlite_uri, views
@@ -286,7 +286,9 @@ class Store:
         except RunnerError:
             raise
         except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
-            raise StoreError(f"{self._place.where}: {_reason(error)}") from error
+            reason = _reason(error)
+            kind = StoreOutOfReach if reason == _SILENT else StoreError
+            raise kind(f"{self._place.where}: {reason}") from error
 
 
 def open_quietly(place: Place) -> Store:
@@ -322,6 +324,9 @@ def _without_syncs() -> Iterator[None]:
         event.remove(Engine, "connect", trust_the_system)
 
 
+_SILENT = "the server does not answer"
+
+
 def _reason(error: BaseException) -> str:
     """The first cause that says what is wrong with the world, in a line."""
     cause: BaseException | None = error
@@ -329,7 +334,7 @@ def _reason(error: BaseException) -> str:
         if isinstance(cause, sqlite3.Error):
             return str(cause)
         if isinstance(cause, requests.ConnectionError | requests.Timeout):
-            return "the server does not answer"
+            return _SILENT
         if isinstance(cause, OSError) and cause.strerror:
             return f"{cause.filename}: {cause.strerror}" if cause.filename else cause.strerror
         cause = cause.__cause__ or cause.__context__

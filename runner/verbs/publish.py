@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from runner import places, records, tracking
-from runner.errors import BadInput, RunnerError
+from runner.errors import BadInput, RunnerError, StoreOutOfReach
 from runner.tracking import TrackedRun
 from runner.verbs import Parser, apart
 
@@ -43,11 +43,17 @@ def main(arguments: Sequence[str]) -> int:
 
     store = open_quietly(place)
     results: list[dict[str, str | None]] = []
+    silent: StoreOutOfReach | None = None
 
     def bring_in(folder: Path, publish: Callable[[Path], TrackedRun], what: str = "") -> bool:
+        nonlocal silent
         result: dict[str, str | None] = {"folder": str(folder.resolve()), "page": None}
         try:
+            if silent:
+                raise silent  # each record would wait for it anew
             result |= {"page": publish(folder).page, "problem": None}
+        except StoreOutOfReach as error:
+            silent, result["problem"] = error, error.problem
         except RunnerError as error:
             result["problem"] = error.problem
         except Exception as error:  # one bad record is no reason to leave out those that follow
