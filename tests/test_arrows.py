@@ -38,7 +38,7 @@ FOREIGN = {
     "core": "",
     "judging": "numpy scipy",
     "machine": "",
-    "composing": "hydra omegaconf yaml",
+    "composing": "hydra hydra_plugins omegaconf ray submitit yaml",
     "trial": "tensorflow keras greenlet memray numpy",
     "isolation": "",
     "export": "pandas yaml",

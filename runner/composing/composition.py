@@ -3,8 +3,8 @@
 Hydra plans and nothing more: its sweeper takes the words apart into cells, and in the launcher's
 place stands one that notes each cell, as `copies` makes it, and runs nothing. Running them is the
 engine's.
-Where a launcher that distributes was asked for, `launch` has the same words composed once more,
-each cell in the job that runs it; by then the plan has been checked.
+Where a launcher that distributes was asked for, `launch` has the same words taken apart once more,
+and each cell composed in the job that runs it; by then the plan has been checked.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,10 @@ from hydra.core.utils import JobReturn
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, read_write
 
 from runner import places
-from runner.composing import GROUPS
+from runner.composing import GROUPS, launchers
 from runner.composing.copies import Composed, Copies
 from runner.composing.experiments import (
     as_word,
@@ -58,13 +58,13 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
 
     try:
         try:
-            with translated(), _as_command_line(arguments), _noting_launcher(cells) as launchers:
+            with translated(), _as_command_line(arguments), _noting_launcher(cells) as asked_for:
                 _hydra(note)
         except RunnerError as problem:
             raise (problems or [problem])[0] from None
         if problems:
             raise problems[0]
-        is_sweep = bool(launchers)
+        is_sweep = bool(asked_for)
         if is_sweep and not cells:
             raise BadInput(
                 "the sweep has no cells.",
@@ -79,7 +79,7 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
         is_sweep=is_sweep,
         resume=_one_for_all(cells),
         swept=_swept(cells),
-        launcher=launchers.pop() if is_sweep else None,
+        launcher=asked_for.pop() if is_sweep else None,
     )
 
 
@@ -106,18 +106,33 @@ def _cell(
 
 
 def launch(
-    words: Sequence[str], sweep_folder: Path, task: Callable[[Planned, Path, str], None]
-) -> None:
-    """Have the launcher that the words ask for call `task` with each cell, the sweep's folder and
-    its own name, wherever that is."""
+    words: Sequence[str],
+    sweep_folder: Path,
+    wanted: Collection[int],
+    task: Callable[[Planned, Path, str], None],
+    enter: Callable[[], None],
+) -> dict[int, str]:
+    """Have the launcher that the words ask for call `task` with each wanted cell, the sweep's
+    folder and its own name, wherever that is; `enter` is called there before anything of the user's
+    is looked for. Returns why of those whose job went wrong, once all have ended."""
 
     def job(config: DictConfig) -> None:
+        enter()
         hydra_config = HydraConfig.get()
+        with read_write(hydra_config):  # launchers number what they get, which may be a part
+            hydra_config.job.num = int(hydra_config.sweep.subdir)
         launcher = str(hydra_config.runtime.choices.get("hydra/launcher"))
         task(_planned(config), Path(hydra_config.sweep.dir), launcher)
 
-    with _as_command_line(_into(sweep_folder, checked(with_own_folders(words)))):
+    problems: dict[int, str] = {}
+
+    def handing(launcher: Launcher, *_: object) -> Launcher:
+        return _HandingLauncher(launcher, wanted, problems)
+
+    arguments = _into(sweep_folder, checked(with_own_folders(words)))
+    with _as_command_line(arguments), _in_the_launchers_place(handing):
         _hydra(job)
+    return problems
 
 
 def _into(folder: Path, words: list[str]) -> list[str]:
@@ -151,25 +166,45 @@ class _NotingLauncher(Launcher):  # type: ignore[misc]
         return []
 
 
+class _HandingLauncher(Launcher):  # type: ignore[misc]
+    """Hands the wanted cells to the launcher in whose place it stands, each with its number."""
+
+    def __init__(
+        self, launcher: Launcher, wanted: Collection[int], problems: dict[int, str]
+    ) -> None:
+        self._launcher, self._wanted, self._problems = launcher, wanted, problems
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        """The other has been set up."""
+
+    def launch(
+        self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int
+    ) -> Sequence[JobReturn]:
+        jobs = {
+            number: [*words, f"hydra.sweep.subdir='{number}'"]
+            for number, words in enumerate(job_overrides, initial_job_idx)
+            if number in self._wanted
+        }
+        if jobs:
+            with launchers.patient(self._launcher):
+                ends = self._launcher.launch(list(jobs.values()), initial_job_idx)
+            for number, end in zip(jobs, ends, strict=True):
+                if problem := launchers.problem_of(end):
+                    self._problems[number] = problem
+        return []
+
+
 @contextmanager
 def _noting_launcher(noted: list[Planned]) -> Iterator[set[str | None]]:
     """Let Hydra's sweepers launch nothing, but note their cells. What it yields receives the
-    launcher that was asked for, None for Hydra's own, and stays empty where nothing is swept.
-    (Hydra takes launchers from one namespace package alone, and none can be named in words without
-    losing the user's.)
-
-    Sweepers compose every cell once to see that it can be, then have it launched; as composing is
-    all that is done here, the first time is left out: it takes half of a large sweep's planning."""
+    launcher that was asked for, None for Hydra's own, and stays empty where nothing is swept."""
     seen: set[str | None] = set()
-    original = Plugins.instantiate_launcher
 
-    def instantiate(
-        self: Plugins, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    def noting(
+        _: Launcher, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> Launcher:
-        try:
-            original(self, hydra_context, task_function, config)
-        except (ImportError, RuntimeError) as error:
-            raise BadInput(f"hydra.launcher: {first_line(error)}", _INSTALL_LAUNCHER) from error
         if config.hydra.sweeper._target_.endswith(".BasicSweeper"):
             check_swept(config.hydra.sweeper.params or {}, config.hydra.overrides.task)
         name = str(config.hydra.runtime.choices.get("hydra/launcher"))
@@ -178,17 +213,42 @@ def _noting_launcher(noted: list[Planned]) -> Iterator[set[str | None]]:
         launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
         return launcher
 
+    with _in_the_launchers_place(noting):
+        yield seen
+
+
+@contextmanager
+def _in_the_launchers_place(
+    replaced: Callable[[Launcher, HydraContext, TaskFunction, DictConfig], Launcher],
+) -> Iterator[None]:
+    """Let Hydra's sweepers use another launcher than they were asked to. (Hydra takes launchers
+    from one namespace package alone, and none can be named in words without losing the user's.)
+
+    Sweepers compose every cell once to see that it can be, then have it launched. Here that first
+    time is left out: where cells are noted composing them is all that is done, and it takes half of
+    a large sweep's planning; where they are handed out it has been done."""
+    original = Plugins.instantiate_launcher
+
+    def instantiate(
+        self: Plugins, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> Launcher:
+        try:
+            launcher = original(self, hydra_context, task_function, config)
+        except (ImportError, RuntimeError) as error:
+            raise BadInput(f"hydra.launcher: {first_line(error)}", _INSTALL_LAUNCHER) from error
+        return replaced(launcher, hydra_context, task_function, config)
+
     validate = Sweeper.validate_batch_is_legal
     Plugins.instantiate_launcher = instantiate
     Sweeper.validate_batch_is_legal = lambda *_: None
     try:
-        yield seen
+        yield
     finally:
         Plugins.instantiate_launcher = original
         Sweeper.validate_batch_is_legal = validate
 
 
-_INSTALL_LAUNCHER = "Is its package installed? hydra-joblib-launcher, hydra-submitit-launcher, ..."
+_INSTALL_LAUNCHER = "Is it installed? pip install -e '.[joblib]', '.[slurm]' or '.[ray]'."
 
 
 def _one_for_all(cells: Sequence[Planned]) -> str | None:

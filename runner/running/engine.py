@@ -70,6 +70,8 @@ class Result:
     outcomes: tuple[Outcome, ...]
     """One a cell, in the plan's order."""
     interrupted: Interrupted | None = None
+    goes_on: str | None = None
+    """What was handed out and goes on all the same, and how to stop it."""
 
     @property
     def exit_code(self) -> int:

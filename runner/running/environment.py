@@ -21,7 +21,7 @@ from runner.machine import nvml
 
 _PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
 # fmt: off
-_FLAGS = frozenset((
+FLAGS = frozenset((
     "TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB", "TF_ENABLE_ONEDNN_OPTS",
     "TF_DISABLE_MKL", "TF_ONEDNN_USE_SYSTEM_ALLOCATOR", "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS",
     "TF_ONEDNN_THREADPOOL_USE_CALLER_THREAD", "TF_NUM_INTEROP_THREADS",
@@ -76,7 +76,7 @@ def describe() -> dict[str, Any]:
         "host": platform.node(),
         "gpu": nvml.describe(),
         "flags": {name: value for name, value in sorted(os.environ.items())
-                  if name in _FLAGS and _SET_BY_TENSORFLOW.get(name) != value},
+                  if name in FLAGS and _SET_BY_TENSORFLOW.get(name) != value},
         "git": _git(places.project()),
         **({"config_dirs": list(map(str, own))} if (own := places.own_confs()) else {}),
         "load": os.getloadavg()[0],

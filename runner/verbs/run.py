@@ -45,4 +45,6 @@ def _run(words: Sequence[str], started: float) -> int:
         print(f"runner: {done.publishing.problem}", file=sys.stderr)
     if done.result.interrupted:
         print(f"runner: {done.result.interrupted}; what was finished is kept.", file=sys.stderr)
+        if done.result.goes_on:
+            print(f"  {done.result.goes_on}", file=sys.stderr)
     return done.result.exit_code

@@ -1,4 +1,5 @@
-"""Every launcher that distributes keeps the same promises as the sweep that runs here."""
+"""Launchers whose jobs are processes of this machine: what ends them, and what they end.
+`tests/launchers/` holds all launchers against a sweep that runs without one."""
 
 from __future__ import annotations
 
@@ -7,53 +8,21 @@ import signal
 import time
 from pathlib import Path
 
-import pandas
 import psutil
 import pytest
 
 from runner import records
 from tests.conftest import Cli
-from tests.resuming import BRIEF, LONG, only, start, steady, stored, table, trials_kept
+from tests.resuming import BRIEF, LONG, only, start, table, trials_kept
 
 LAUNCHERS = {
     "joblib": ["hydra/launcher=joblib", "hydra.launcher.n_jobs=2"],
     "submitit_local": ["hydra/launcher=submitit_local"],
 }
-GRID = (
-    "-m",
-    "scenario=python_loop,tensor_per_step",
-    "execution=graph",
-    "batch_size=4",
-    *BRIEF,
-)
-
-pytestmark = pytest.mark.parametrize("launcher", LAUNCHERS)
+each_launcher = pytest.mark.parametrize("launcher", LAUNCHERS)
 
 
-def test_the_table_is_the_same_as_that_of_a_sweep_here(
-    launcher: str, cli: Cli, outputs: Path, tmp_path: Path
-) -> None:
-    done = cli(*GRID, *LAUNCHERS[launcher], cwd=tmp_path)
-    assert done.returncode == 1, "tensor_per_step has no graph execution"
-    assert done.stderr.startswith("2 cells, 3 trials (1 memory, 2 timing), about ")
-    assert "1 of 2 cells completed in " in done.stdout
-    assert f" under {launcher}: not in rounds" in done.stdout
-    folder = only(outputs)
-    assert [path for path in tmp_path.iterdir() if path != outputs] == []
-    record = records.read(folder / "0")
-    assert record.sweep is not None
-    assert (record.sweep["launcher"], record.sweep["in_rounds"]) == (launcher, False)
-    kinds = [trial.kind for trial in record.trials]
-    assert kinds[-3:] == ["memory", "timing", "timing"]
-    assert set(kinds[:-2]) == {"memory"}, "a graph's peak takes several to be known"
-    assert [status for _, status in stored(outputs)] == ["FINISHED", "FAILED"]
-    again = cli(*GRID, "tracking=none", f"resume={folder}")
-    assert "2 cells, 2 of them done" in again.stderr, "a sweep may go on without its launcher"
-    cli(*GRID, "tracking=none")
-    (here,) = (path for path in outputs.glob("sweeps/*/*") if path != folder)
-    pandas.testing.assert_frame_equal(steady(table(folder)), steady(table(here)))
-
-
+@each_launcher
 def test_bad_input_in_one_cell_refuses_the_sweep_before_a_job_is_sent(
     launcher: str, cli: Cli, outputs: Path, tmp_path: Path
 ) -> None:
@@ -77,22 +46,23 @@ def step(batch_size):
 
 
 def test_a_job_that_is_killed_costs_its_own_cell_until_it_is_resumed(
-    launcher: str, cli: Cli, outputs: Path, tmp_path: Path
+    cli: Cli, outputs: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "killer.py").write_text(KILLER)
-    words = ("-m", "scenario=callable", "scenario.target=killer:step", "batch_size=4,8", *BRIEF)
-    words = (*words, "tracking=none", *LAUNCHERS[launcher], "hydra.sweeper.max_batch_size=1")
+    words = ("-m", "scenario=callable", "scenario.target=killer:step", "batch_size=8,4", *BRIEF)
+    words = (*words, "tracking=none", *LAUNCHERS["submitit_local"])
     done = cli(*words, cwd=tmp_path)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     frame = table(only(outputs))
-    assert list(frame.status) == ["completed", "killed"]
-    assert "its job ended without a record" in frame.reason[1]
+    assert list(frame.status) == ["killed", "completed"], "the other job is waited for"
+    assert "its job ended without a record" in frame.reason[0]
     done = cli(*words, "resume=latest", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert set(table(only(outputs)).status) == {"completed"}
 
 
+@each_launcher
 def test_an_interrupted_launch_leaves_no_process_and_can_be_resumed(
     launcher: str, cli: Cli, outputs: Path
 ) -> None:
@@ -118,15 +88,11 @@ def test_an_interrupted_launch_leaves_no_process_and_can_be_resumed(
         assert [trial.index for trial in trials] == [0, 0, 1], "none was run twice"
 
 
-def test_jobs_end_with_a_launcher_on_this_machine_that_was_killed(
-    launcher: str, outputs: Path
-) -> None:
-    if launcher != "joblib":
-        pytest.skip("its jobs are a cluster's to end")
+def test_jobs_end_with_a_launcher_on_this_machine_that_was_killed(outputs: Path) -> None:
     process = start(
         outputs,
         *("-m", "scenario=tensor_per_step", "batch_size=4,8,16", "measure.timing_processes=50"),
-        *(*LAUNCHERS[launcher], "tracking=none"),
+        *(*LAUNCHERS["joblib"], "tracking=none"),
     )
     deadline = time.monotonic() + LONG
     while not trials_kept(outputs) and time.monotonic() < deadline:

@@ -1,9 +1,9 @@
-"""A Slurm of one's own: Debian's packages, one node on this machine.
+"""A Slurm of one's own: Debian's packages, two nodes on this machine, no accounting.
 
 It needs root, and the packages slurmctld, slurmd, slurm-client and munge; neither systemd nor
 cgroups, nor a host name that resolves, nor anything that the packages set up: keys, sockets and
-state lie in a folder that goes with the cluster. Without that folder's new key nobody can talk to
-its daemons, which in a container can't be told to listen on loopback alone.
+state lie in a folder that goes with the cluster. Its daemons can't be told to listen on loopback
+alone, so that they, their jobs and who sends them have a network namespace of their own.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 from runner.machine.lifeline import die_with_parent
+from tests.launchers.network import Namespace
+
+Inside = Callable[..., list[str]]
+"""Of a command's words, those that run it in the namespace."""
 
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 START_SECONDS = 30.0
@@ -29,15 +31,15 @@ START_SECONDS = 30.0
 _CONF = """
 ClusterName=runner
 SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={controller_port}
+SlurmctldPort=6817
 SlurmUser=root
 AuthInfo=socket={folder}/munge.socket
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/none
@@ -47,7 +49,8 @@ EnforcePartLimits=ALL
 ReturnToService=2
 SlurmdParameters=config_overrides
 MpiDefault=none
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={node_port} CPUs=2 State=UNKNOWN
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port=6821 CPUs=1 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port=6822 CPUs=1 State=UNKNOWN
 PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -61,7 +64,7 @@ def why_not() -> str | None:
 
 
 @contextmanager
-def running() -> Iterator[dict[str, str]]:
+def running(network: Namespace) -> Iterator[dict[str, str]]:
     """A cluster that takes jobs; yields the environment that finds it. Nothing of it is left."""
     with tempfile.TemporaryDirectory(prefix="runner-slurm-") as made:
         folder = Path(made)
@@ -74,28 +77,31 @@ def running() -> Iterator[dict[str, str]]:
         environment = {**os.environ, "SLURM_CONF": str(conf), "PATH": _path()}
         daemons: list[subprocess.Popen[bytes]] = []
         try:
-            for daemon in _started(folder, environment):
+            for daemon in _started(folder, network.inside, environment):
                 daemons.append(daemon)
             yield environment
         finally:
-            _end_all(folder)
+            network.end_all()
             for daemon in daemons:
                 daemon.wait()
 
 
-def _started(folder: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _started(
+    folder: Path, inside: Inside, environment: Mapping[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
     """One daemon after another, each when the one before it is up."""
     key, munge = folder / "munge.key", folder / "munge.socket"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o600)
     files = {"key-file": key, "socket": munge, "pid-file": folder / "munge.pid",
              "log-file": folder / "munge.log", "seed-file": folder / "munge.seed"}  # fmt: skip
-    yield _start(folder, environment, "munged", "--foreground", "--force",
-           *(f"--{name}={path}" for name, path in files.items()))  # fmt: skip
+    yield _start(folder, environment, *inside("munged", "--foreground", "--force",
+           *(f"--{name}={path}" for name, path in files.items())))  # fmt: skip
     _wait(munge.exists, folder, "munge")
-    yield _start(folder, environment, "slurmctld", "-D")
-    yield _start(folder, environment, "slurmd", "-D", "-N", "n1")
-    _wait(lambda: _is_idle(environment), folder, "Slurm's node")
+    yield _start(folder, environment, *inside("slurmctld", "-D"))
+    for node in ("n1", "n2"):
+        yield _start(folder, environment, *inside("slurmd", "-D", "-N", node))
+    _wait(lambda: _are_idle(inside, environment), folder, "Slurm")
 
 
 def _start(folder: Path, environment: Mapping[str, str], *command: str) -> subprocess.Popen[bytes]:
@@ -120,46 +126,14 @@ def _wait(is_up: Callable[[], bool], folder: Path, what: str) -> None:
         time.sleep(0.1)
 
 
-def _is_idle(environment: Mapping[str, str]) -> bool:
-    command = ["sinfo", "--noheader", "--states=idle", "--format=%D"]
+def _are_idle(inside: Inside, environment: Mapping[str, str]) -> bool:
+    command = inside("sinfo", "--noheader", "--states=idle", "--format=%D")
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    return done.stdout.strip() == "1"
-
-
-def _end_all(folder: Path) -> None:
-    """The daemons and the processes of all jobs, also those that such a one has just started."""
-    while ours := [each for each in psutil.process_iter() if _is_of(folder, each)]:
-        for process in ours:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(ours, timeout=1)
-
-
-def _is_of(folder: Path, process: psutil.Process) -> bool:
-    """It has a log there open, as all daemons have (they hide their environment), or its
-    environment names the configuration there, as a job's does."""
-    with suppress(psutil.Error):
-        if any(Path(file.path).is_relative_to(folder) for file in process.open_files()):
-            return True
-        conf = process.environ().get("SLURM_CONF", "")
-        return process.pid != os.getpid() and Path(conf).is_relative_to(folder)
-    return False
+    return done.stdout.strip() == "2"
 
 
 def _conf(folder: Path) -> str:
-    host = socket.gethostname().partition(".")[0]
-    controller_port, node_port = _free_ports()
-    return _CONF.format(
-        host=host, controller_port=controller_port, node_port=node_port, folder=folder
-    )
-
-
-def _free_ports() -> list[int]:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as other,
-    ):
-        return [each.getsockname()[1] for each in (one, other)]
+    return _CONF.format(host=socket.gethostname().partition(".")[0], folder=folder)
 
 
 def _path() -> str:
