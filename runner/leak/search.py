@@ -11,14 +11,24 @@ import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runner import records
+from runner import places, records
 from runner.isolation.server import Server
 from runner.judging import leak as judging
 from runner.judging.leak import Leak
 from runner.leak import cells, remedies
+from runner.leak.cells import Attempt
 from runner.plan import Plan, Planned
 from runner.running import engine, environment, folders
 from runner.terminal.progress import Progress, swept_words
+
+
+def command(cell: Planned, attempt: Attempt) -> str:
+    """What repeats the cell with the remedy: its own words, but for those that the remedy says
+    otherwise, since no word may be said twice."""
+    otherwise = {word.partition("=")[0] for word in attempt.words}
+    words = [word for word in cell.overrides if word.lstrip("+").partition("=")[0] not in otherwise]
+    flags = [flag for folder in places.own_confs() for flag in ("--config-dir", str(folder))]
+    return shlex.join(["python", "-m", "runner", "leak", *flags, *words, *attempt.words])
 
 
 @dataclass
@@ -27,7 +37,6 @@ class Search:
 
     plan: Plan
     folder: Path
-    command: str
     with_remedies: bool = True
     leaks: dict[str, Leak] = field(default_factory=dict)
     _number: int = 0
@@ -54,10 +63,8 @@ class Search:
         if self.with_remedies and (attempts := [*cells.attempts(cell, leak)]):
             trials = [cells.tried(wanted, self._next(), attempt, leak) for attempt in attempts]
             for attempt, folder in zip(attempts, self._measure(*trials), strict=True):
-                words = cell.overrides if self.plan.is_sweep else ()
-                command = " ".join([self.command, shlex.join([*words, *attempt.words])])
                 record = records.read(folder)
-                tried.append(remedies.outcome(attempt.change, command, leak, record))
+                tried.append(remedies.outcome(attempt.change, command(cell, attempt), leak, record))
         self.leaks[name] = replace(leak, remedies=(*tried, *remedies.in_code(leak)))
 
     def _next(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -69,7 +68,7 @@ def main(words: Sequence[str]) -> int:
         raise BadInput("resume: a search for leaks can't be resumed.", "Leave it out.")
     if not plan.cells:
         return 0  # Hydra was asked to tell something, and has
-    search = Search(plan, folder, _command(overrides, plan.is_sweep), "--no-remedies" not in words)
+    search = Search(plan, folder, "--no-remedies" not in words)
     interrupted: Interrupted | None = None
     with interruptible():
         session.require_devices([cell.experiment for cell in plan.cells])
@@ -85,11 +84,6 @@ def main(words: Sequence[str]) -> int:
         return interrupted.exit_code
     judged = len(search.leaks) == len(plan.cells)
     return 0 if judged and all(each.verdict != "unclear" for each in search.leaks.values()) else 1
-
-
-def _command(overrides: Sequence[str], is_sweep: bool) -> str:
-    """Of a sweep the remedies' commands begin with the cell's own words."""
-    return shlex.join(["python", "-m", "runner", "leak", *(() if is_sweep else overrides)])
 
 
 def _keep(leaks: dict[str, Leak], folder: Path) -> None:

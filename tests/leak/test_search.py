@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from pathlib import Path
 from types import SimpleNamespace
@@ -55,6 +56,34 @@ def test_jit_compile_is_tried_off_where_the_scenario_has_it_on(tmp_path: Path) -
     assert ("scenario.jit_compile=false",) in [each.words for each in tried]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        [
+            "scenario=python_loop",
+            "execution=eager",
+            "measure.between_steps=nothing",
+            "batch_size=3",
+        ],
+        ["-m", "scenario=python_loop", "execution=eager,graph", "batch_size=3"],
+        ["experiment=reported", "scenario=model_per_step_xla"],
+    ],
+)
+def test_the_command_of_a_remedy_is_taken_as_it_is_printed(
+    tmp_path: Path, words: list[str]
+) -> None:
+    first = composition.plan(words, tmp_path / "plan").cells[0]
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    for attempt in cells.attempts(first, grows):
+        printed = shlex.split(search.command(first, attempt))
+        assert printed[:4] == ["python", "-m", "runner", "leak"]
+        (repeated,) = composition.plan(printed[4:], tmp_path / "again").cells
+        wanted = cells.tried(first, 0, attempt, grows)
+        assert set(attempt.words) <= {word.lower() for word in repeated.overrides}
+        assert repeated.experiment.batch_size == wanted.experiment.batch_size
+        assert repeated.experiment.execution == wanted.experiment.execution
+
+
 def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,5 +98,5 @@ def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(
     monkeypatch.setattr(search.engine, "run_all", run_all)
     plan = composition.plan(["-m", "scenario=python_loop", "batch_size=1,2"], tmp_path / "plan")
     with pytest.raises(Interrupted):
-        Search(plan, tmp_path, "leak").run()
+        Search(plan, tmp_path).run()
     assert len(measured) == 1
