@@ -103,7 +103,7 @@ def _is_right(name: str, leak: Leak) -> bool:
 
 def _sought(server: Server, machine: dict[str, object], name: str, folder: Path) -> Seen:
     words = ["scenario=callable", f"scenario.target=tests.leak.planted:{name}", "tracking=none"]
-    few = ["measure.timing_processes=1", "measure.max_seconds=2", "measure.memory_processes=0"]
+    few = ["measure.timing_processes=1", "measure.memory_processes=0"]
     cell = composition.plan([*words, *few], folder / "sweep").cells[0]
     run = lifecycle.open_run(cells.to_measure(cell), Path(tempfile.mkdtemp(dir=folder)))
     took = {}
