@@ -49,11 +49,6 @@ NEEDED = {"callable": ("scenario.target=tests.scenarios.theirs:plain_step",)}
 MEANT_TO_FAIL = ("document_example",)
 """Its default is an example that TensorFlow refuses; which fail, and how, is in test_documents."""
 
-NAMELESS = (("callable", "xla"), ("pipeline_py_function", "eager"))
-"""XLA makes its only op the broadcast of a constant that it names after no node, and the function
-is called by the runner itself: there is no line of the user's to be known. A pipeline calls Python
-from threads of TensorFlow's own: what it hands over there was made under no line."""
-
 CONTRACT = """
 python_loop         iterations=100 size=100 gradient=none|tape stop_gradient=false watch=true
                     : eager graph xla
@@ -320,7 +315,7 @@ class TestARun:
             assert sum(sizes) == record.metrics["tensor_peak_bytes"]
             assert sizes == sorted(sizes, reverse=True)
 
-    @in_cells([cell for cell in WORKING if cell not in NAMELESS])
+    @in_cells(WORKING)
     def test_gives_every_byte_at_the_peak_to_a_line_of_the_user_s_code(
         self, name: str, execution: str, measure: Measure
     ) -> None:

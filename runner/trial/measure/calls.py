@@ -474,6 +474,8 @@ class Calls:
             return Origin((), "", False, False, why)
         scope = "" if at.function else at.scope.rstrip("/")
         found = self._lines(at.stack, scope, at.is_backward)
+        if found.is_library and at.function:
+            found = self._of_function(at.function) or found
         return found._replace(called=at.called, outputs=(at.output,) if at.output else ())
 
     def _is_of_pipeline(self, op: str) -> bool:
@@ -502,6 +504,14 @@ class Calls:
                 at = self._of_node(each.node, each.graph) or call
                 return at._replace(called=each.function, node="", op="", outputs=())
         return call
+
+    def _of_function(self, function: str) -> Origin | None:
+        """Of one that no line of the user's calls, as a step that the runner calls: where it makes
+        its first node."""
+        graph = _graph(function)
+        stacks = (graphs[graph].stack for graphs in self._nodes.values() if graph in graphs)
+        stack = next((stack for stack in stacks if not self._is_library[stack]), None)
+        return None if stack is None else self._lines(stack, "", is_backward=False)
 
     def opened(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
         """What XLA put into a block; see `Blocks`."""

@@ -466,10 +466,9 @@ class Replay:
         stages = within if within.startswith(ITERATOR) else ""
         within = "" if stages else within
         node = op or within.removeprefix(EAGER_OP).rpartition(":")[0]
-        if stages or (window.of_pipeline[row] and site == NONE):
+        origin = self._witness.origin(site, node)
+        if stages or (window.of_pipeline[row] and (site == NONE or origin.is_library)):
             origin = self._witness.in_pipeline(stages, node)
-        else:
-            origin = self._witness.origin(site, node)
         name, scope = name_and_scope(op, within, self._op_types)
         if origin.op and node not in self._op_types:
             name, scope = name_and_scope(origin.node or node, "", {origin.node or node: origin.op})
