@@ -25,7 +25,7 @@ MAY_KNOW = {
     "running": "composing export isolation judging machine report tracking",
     "terminal": "judging export report tracking running",
     "claims": "composing judging report running terminal",
-    "fit": "composing isolation judging running terminal trial",
+    "fit": "composing judging running terminal trial",
     "keras": "judging tracking trial",
     "leak": "composing isolation judging running terminal",
     "plugin": "judging terminal trial",

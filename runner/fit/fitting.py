@@ -1,9 +1,11 @@
-"""A whole fit: each strategy is searched on one warm server, and what came of it is kept."""
+"""A whole fit: each strategy is searched in a thread of its own, all on one warm server, so that
+their memory trials run side by side; and what came of it is kept."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +15,7 @@ from runner.errors import Interrupted
 from runner.fit import picture, probes, search
 from runner.fit.probes import Limit, Strategy
 from runner.fit.strategies import strategies
-from runner.running import folders, session
+from runner.running import company, folders, session
 from runner.running.interruption import interruptible
 
 RESULT_FILE = "fit.json"
@@ -64,22 +66,36 @@ def fitted(asked: Asked, onlooker: Onlooker) -> Fitted:
 def _searched(
     asked: Asked, sought: Sequence[Strategy], folder: Path, onlooker: Onlooker
 ) -> tuple[list[Limit], Interrupted | None]:
-    found: list[Limit] = []
+    limits = [Limit(strategy, asked.vary) for strategy in sought]
     most = asked.most or search.MOST
+    unfinished: set[int] = set()
     try:
         with session.opened(folder) as opened:
-            for strategy in sought:
-                found.append(Limit(strategy, asked.vary))
-                probes.search(
-                    found[-1], most, opened.server, folder, opened.machine, onlooker.trial
-                )
+            at_once = sought[0].cell.experiment.measure.side_by_side
+            turns = company.Turns(opened.server, at_once)
+            with ThreadPoolExecutor(turns.size) as threads:
+                searches = [
+                    threads.submit(
+                        probes.search, limit, most, turns, folder, opened.machine, onlooker.trial
+                    )
+                    for limit in limits
+                ]
+                try:
+                    for each in searches:
+                        each.result()
+                except BaseException:
+                    unfinished = {n for n, each in enumerate(searches) if not each.done()}
+                    threads.shutdown(wait=False, cancel_futures=True)
+                    opened.server.cut()
+                    raise
     except Interrupted as stop:
-        for limit in found[-1:]:
-            limit.stop(str(stop))
-        return found, stop
+        for number in unfinished:
+            limits[number].stop(str(stop))
+        kept = (limit for n, limit in enumerate(limits) if limit.trials or n not in unfinished)
+        return list(kept), stop
     finally:
         onlooker.close()
-    return found, None
+    return limits, None
 
 
 def _keep(asked: Asked, limits: Sequence[Limit], folder: Path) -> Path | None:

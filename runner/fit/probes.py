@@ -17,12 +17,12 @@ from runner.composing import composition
 from runner.errors import BadInput
 from runner.fit import search as fitting
 from runner.fit.search import Found, Model, Probe, Search
-from runner.isolation.server import Server
 from runner.judging import growth, repeats, selection
 from runner.metrics import readable_bytes
 from runner.plan import Assignment, Planned
 from runner.records import Record, Status, Trial
 from runner.running import lifecycle
+from runner.running.company import Turns
 from runner.running.lifecycle import Run
 from runner.trial.measure import requests
 
@@ -106,7 +106,7 @@ class _RealProber:
     """Runs a value as a plain run does, one trial after the other, as far as is asked for."""
 
     limit: Limit
-    server: Server
+    turns: Turns
     folder: Path
     on_trial: Callable[[Limit, int, str], None]
     trials: dict[int, list[Trial]] = field(default_factory=dict)
@@ -180,7 +180,7 @@ class _RealProber:
     def _run(self, value: int, assignment: Assignment) -> Trial:
         self.limit.trials += 1
         self.on_trial(self.limit, value, assignment.kind)
-        trial = self.server.run(assignment, assignment.experiment.measure.timeout_seconds)
+        trial = self.turns.run(assignment)
         if trial.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
             raise NotMemory(f"{self.limit.vary}={value} {trial.outcome.brief}")
         return trial
@@ -204,7 +204,7 @@ class _RealProber:
 def search(
     limit: Limit,
     most: int,
-    server: Server,
+    turns: Turns,
     folder: Path,
     machine: Mapping[str, Any],
     on_trial: Callable[[Limit, int, str], None],
@@ -214,7 +214,7 @@ def search(
     if not experiment.supported:
         limit.problem = f"unsupported: {experiment.unsupported_reason}"
         return
-    prober = _RealProber(limit, server, folder, on_trial)
+    prober = _RealProber(limit, turns, folder, on_trial)
     start = selection.fields(experiment.spec)[limit.vary]
     try:
         limit.found = Search(prober, limit.strategy.cap_bytes, most).run(start)

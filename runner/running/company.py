@@ -19,12 +19,13 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from threading import Condition
 
 from runner.config import Device
 from runner.isolation.server import Server
@@ -44,13 +45,20 @@ _MOST = 32
 
 def may_have(run: Run) -> bool:
     """Whether a run's next trial may run beside others."""
-    assignment, experiment = run.next, run.experiment
+    assignment = run.next
     return (
         assignment is not None
-        and assignment.kind == "memory"
+        and _is_sociable(assignment)
+        and not repeats.differ(run.memory_trials)
+    )
+
+
+def _is_sociable(assignment: Assignment) -> bool:
+    experiment = assignment.experiment
+    return (
+        assignment.kind == "memory"
         and not _on_card(experiment.device)
         and varies(experiment.scenario, experiment.execution) is None
-        and not repeats.differ(run.memory_trials)
     )
 
 
@@ -73,8 +81,8 @@ class Ended:
 
 
 @dataclass
-class Company:
-    """Of one plan: remembers how much its trials take."""
+class _Room:
+    """Remembers how much the trials in it take."""
 
     server: Server
     at_once: int | None
@@ -86,6 +94,27 @@ class Company:
     def size(self) -> int:
         return min(self.at_once or len(os.sched_getaffinity(0)), _MOST)
 
+    def _fits(self, assignment: Assignment, at_work: Iterable[Assignment]) -> bool:
+        """Beside those at work."""
+        needed = sum(self._needs(each) for each in (assignment, *at_work))
+        return self.free_bytes() >= needed
+
+    def _needs(self, assignment: Assignment) -> int:
+        if assignment.host_limit_mb is not None:
+            return assignment.host_limit_mb * 2**20
+        tensors_mb = assignment.experiment.device.memory_limit_mb
+        if tensors_mb is not None:
+            return tensors_mb * 2**20 + _LEAST_BYTES
+        return max(_LEAST_BYTES, 2 * self._most_seen)
+
+    def _learn(self, trial: Trial) -> None:
+        taken = trial.facts.get("process_peak_bytes")
+        self._most_seen = max(self._most_seen, taken if isinstance(taken, int) else 0)
+
+
+class Company(_Room):
+    """Of one plan, all of whose next trials are known."""
+
     def trials(
         self, runs: Sequence[Run], begins: Callable[[Run, Assignment], None]
     ) -> Generator[Ended, None, None]:
@@ -95,7 +124,7 @@ class Company:
         with ThreadPoolExecutor(self.size) as threads:
             try:
                 while waiting or at_work:
-                    while waiting and len(at_work) < self.size and self._fits(waiting[0], at_work):
+                    while waiting and self._may_join(waiting[0], at_work.values()):
                         run = waiting.popleft()
                         begins(run, _next(run))
                         at_work[threads.submit(self._run, run)] = run
@@ -103,8 +132,8 @@ class Company:
                     for future in wait(at_work, return_when=FIRST_COMPLETED).done:
                         run = at_work.pop(future)
                         trial, seconds = future.result()
-                        self._most_seen = max(self._most_seen, _taken(trial))
-                        if len(runs) > 1 and _may_be_the_others(trial, run):
+                        self._learn(trial)
+                        if len(runs) > 1 and _may_be_the_others(trial, _next(run)):
                             once_more.append(run)
                         else:
                             yield Ended(run, trial, seconds / beside)
@@ -122,20 +151,67 @@ class Company:
         )
         return trial, time.monotonic() - started
 
-    def _fits(self, run: Run, at_work: dict[Any, Run]) -> bool:
-        """Beside those at work; the first one always does."""
+    def _may_join(self, run: Run, at_work: Collection[Run]) -> bool:
+        """The first one always may."""
         if not at_work:
             return True
-        return self.free_bytes() >= sum(self._needs(each) for each in (run, *at_work.values()))
+        return len(at_work) < self.size and self._fits(_next(run), map(_next, at_work))
 
-    def _needs(self, run: Run) -> int:
-        host_mb = _next(run).host_limit_mb
-        if host_mb is not None:
-            return host_mb * 2**20
-        tensors_mb = run.experiment.device.memory_limit_mb
-        if tensors_mb is not None:
-            return tensors_mb * 2**20 + _LEAST_BYTES
-        return max(_LEAST_BYTES, 2 * self._most_seen)
+
+@dataclass(eq=False)
+class _Place:
+    assignment: Assignment
+    is_alone: bool
+    has_met: bool = False
+    """Another one, at any time."""
+
+
+@dataclass
+class Turns(_Room):
+    """Of searches, each in a thread of its own, that find their next trial by their last ones."""
+
+    _waiting: list[_Place] = field(default_factory=list)
+    _at_work: list[_Place] = field(default_factory=list)
+    _changed: Condition = field(default_factory=Condition)
+
+    def run(self, assignment: Assignment) -> Trial:
+        """Beside the others' memory trials, if this is one that may have company; else alone."""
+        with self._place(assignment, not _is_sociable(assignment)) as place:
+            trial = self._run(assignment)
+        if place.has_met and _may_be_the_others(trial, assignment):
+            with self._place(assignment, is_alone=True):
+                trial = self._run(assignment)
+        self._learn(trial)
+        return trial
+
+    def _run(self, assignment: Assignment) -> Trial:
+        return self.server.run(assignment, assignment.experiment.measure.timeout_seconds)
+
+    @contextmanager
+    def _place(self, assignment: Assignment, is_alone: bool) -> Iterator[_Place]:
+        place = _Place(assignment, is_alone)
+        with self._changed:
+            self._waiting.append(place)
+            self._changed.wait_for(lambda: self._may_enter(place))
+            self._waiting.remove(place)
+            for other in self._at_work:
+                place.has_met = other.has_met = True
+            self._at_work.append(place)
+        try:
+            yield place
+        finally:
+            with self._changed:
+                self._at_work.remove(place)
+                self._changed.notify_all()
+
+    def _may_enter(self, place: _Place) -> bool:
+        """Who wants to be alone comes before those that don't mind, or would wait for ever."""
+        if place.is_alone:
+            return not self._at_work
+        if any(each.is_alone for each in (*self._waiting, *self._at_work)):
+            return False
+        beside = [each.assignment for each in self._at_work]
+        return not beside or (len(beside) < self.size and self._fits(place.assignment, beside))
 
 
 def _next(run: Run) -> Assignment:
@@ -143,15 +219,10 @@ def _next(run: Run) -> Assignment:
     return run.next
 
 
-def _taken(trial: Trial) -> int:
-    taken = trial.facts.get("process_peak_bytes")
-    return taken if isinstance(taken, int) else 0
-
-
-def _may_be_the_others(trial: Trial, run: Run) -> bool:
+def _may_be_the_others(trial: Trial, assignment: Assignment) -> bool:
     """A limit of its own is nobody else's doing."""
-    status = trial.outcome.status
-    capped = run.experiment.device.memory_limit_mb or run.experiment.measure.host_limit_mb
+    status, experiment = trial.outcome.status, assignment.experiment
+    capped = experiment.device.memory_limit_mb or experiment.measure.host_limit_mb
     return status in (Status.KILLED, Status.TIMED_OUT) or (
         status is Status.OUT_OF_MEMORY and not capped
     )

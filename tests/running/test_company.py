@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,10 @@ class Counting:
         self._changed = threading.Condition()
 
     def run(self, assignment: Assignment, *_: object, **__: object) -> Trial:
-        kind, patience = assignment.kind, 2.0 if self._beside > 1 else 0.01
+        kind = assignment.kind
         with self._changed:
+            first = kind == "memory" and assignment not in self.asked
+            patience = 0.01 if self._beside == 1 else 2.0 if first else 0.1
             self.asked.append(assignment)
             self._at_work.append(assignment)
             self._changed.notify_all()
@@ -144,6 +147,20 @@ def test_who_ends_badly_in_company_is_asked_again_alone(status: Status, folder: 
     assert [outcome.status for outcome in result.outcomes] == [status, Status.COMPLETED]
     assert len(server.asked) == 4
     assert [trial.outcome.status for trial in records.read_trials(folder / "1")] == ["completed"]
+
+
+def test_searches_in_threads_of_their_own_share_the_machine_by_the_same_rules() -> None:
+    """Memory trials beside each other, a timing trial beside none; who ends badly in company is
+    asked again alone."""
+    server = Counting(beside=2, ends=lambda _, beside: Status.TIMED_OUT if beside > 1 else None)
+    turns = company.Turns(server, 2)  # type: ignore[arg-type]
+    experiments = [cell.experiment for cell in planned(*EAGER).cells]
+    wanted = [Assignment(experiments[n], "memory", 0) for n in range(3)]
+    wanted.append(Assignment(experiments[3], "timing", 0))
+    with ThreadPoolExecutor(4) as threads:
+        trials = [*threads.map(turns.run, wanted)]
+    assert all(trial.outcome.completed for trial in trials)
+    assert server.most == {"memory": 2, "timing": 1}
 
 
 def test_an_interruption_ends_all_that_are_at_work(folder: Path) -> None:
