@@ -286,13 +286,25 @@ def _checked(hint: Any, value: Any, where: str) -> Any:
     return _plain_value(hint, value, where)
 
 
+def _whole(said: str, where: str) -> str:
+    """What to write for a number with a unit, for two with something between them, or another."""
+    if where.endswith("_mb") and (
+        size := re.fullmatch(r"(\d+) ?([KMGT])i?B?", said, re.IGNORECASE)
+    ):
+        mega = int(size[1]) * 1024 ** ("KMGT".index(size[2].upper()) - 1)
+        return f"It counts in MB: write {where}={max(1, round(mega))}."
+    if bounds := re.fullmatch(r"(\d+)(?:\.\.|-|:)(\d+)", said):
+        return f"To try several: -m '{where}=range({bounds[1]},{int(bounds[2]) + 1})'."
+    return f"Write {where}=32."
+
+
 def _plain_value(hint: Any, value: Any, where: str) -> Any:
     if hint in _SPELLED and isinstance(value, str):
         value = _SPELLED[hint](value)
     if hint is int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        raise BadInput(f"{where}: {value!r} is not a whole number.", f"Write {where}=32.")
+        raise BadInput(f"{where}: {value!r} is not a whole number.", _whole(str(value), where))
     if hint is float:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)

@@ -70,5 +70,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """A remedy that names the right word: the nearest one first, then all of them."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    if not close and len(name) > 2:
+        close = [choice for choice in choices if name in choice]
+    hint = f"did you mean {' or '.join(map(repr, close))}? " if close else ""
     return f"{hint}There is: {', '.join(choices)}." if choices else hint

@@ -102,6 +102,13 @@ def fitting(
 
 def _split(path: str, where: str) -> tuple[str, str]:
     module, _, name = path.partition(":") if ":" in path else path.rpartition(".")
+    dotted = module.removesuffix(".py").removeprefix("./").replace("/", ".")
+    is_file = module.endswith(".py") and ("/" in module or Path(module).is_file())
+    if is_file and all(part.isidentifier() for part in (*dotted.split("."), name)):
+        raise BadInput(
+            f"{where}: {module} is a file; this takes a module's name.",
+            f"Say {where}={dotted}:{name}.",
+        )
     if not all(part.isidentifier() for part in (*module.split("."), name)):
         raise BadInput(
             f"{where}: {path!r} is not a valid import path.",

@@ -119,6 +119,23 @@ BAD_INPUT = {
     "unreadable value": (["scenario=while_loop", "batch_size=[1"], "can't be read"),
     "unknown interpolation": (["scenario=while_loop", "seed=${nope}"], "nope"),
     "unknown flag": (["scenario=while_loop", "--fast"], "no such flag"),
+    "a group as a flag": (["--scenario", "while_loop"], "Write scenario=VALUE, without dashes"),
+    "a field without its group": (["scenario=tape", "width=3"], "Write scenario.width=VALUE"),
+    "a number with a unit": (
+        ["scenario=tape", "device.memory_limit_mb=1GB"],
+        "write device.memory_limit_mb=1024",
+    ),
+    "a range of another grammar": (
+        ["scenario=tape", "batch_size=1..4"],
+        "-m 'batch_size=range(1,5)'",
+    ),
+    "a plus too many": (["+experiment=loops"], "Write experiment=NAME, without the +"),
+    "a file for a module": (
+        ["scenario=callable", "scenario.target=there/mine.py:step"],
+        "Say scenario.target=there.mine:step",
+    ),
+    "a part of metrics' names": (["compare", "/", "--metric", "peak"], "mean 'allocator_peak"),
+    "a number that only YAML knows": (["claims", "seed=0x10"], "not a whole number"),
     "several values without -m": (["scenario=python_loop,while_loop"], "-m"),
     "bad cell in a sweep": (["-m", "scenario=python_loop", "batch_size=1,0"], "out of range"),
     "foreign parameter in a sweep": (

@@ -81,6 +81,10 @@ def _bad_composition(error: ConfigCompositionException) -> BadInput:
         return BadInput(f"{match[1]}: several values make a sweep.", f"Say -m {match[1]}.")
     if match := re.match(r"Sweep parameters '(.+)' requires --multirun", text):
         return BadInput(f"{match[1]}: several values make a sweep.", f"Say -m {match[1]}.")
+    if match := re.match(r"Multiple values for (\S+)\. To override", text):
+        return BadInput(
+            f"+{match[1]}: has a value already.", f"Write {match[1]}=NAME, without the +."
+        )
     return BadInput(first_line(error), "See `python -m runner list`.")
 
 

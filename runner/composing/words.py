@@ -50,12 +50,13 @@ def checked(words: Sequence[str]) -> list[str]:
     """The words, once it is clear that each is a flag of Hydra's or one override, said once."""
     overrides = _overrides(words)
     for word in overrides:
+        if word.startswith("-"):
+            raise _no_flag(word)
+    for word in overrides:
         if not word.strip():
             raise BadInput(
                 "one of the words is empty.", "Leave it out; a shell's variable may not be set."
             )
-        if word.startswith("-"):
-            raise BadInput(f"{word}: there is no such flag.", "See `python -m runner --help`.")
         if "=" not in word and not word.startswith("~"):
             raise BadInput(
                 f"{word}: an override needs a '='.",
@@ -67,7 +68,10 @@ def checked(words: Sequence[str]) -> list[str]:
         key = override.get_key_element().lstrip("+~")
         root = re.split(r"[./@:]", key)[0]
         if root not in ROOTS:
-            raise BadInput(f"{key}: there is no group or field of that name.", nearest_root(root))
+            raise BadInput(
+                f"{key}: there is no group or field of that name.",
+                _in_a_group(key) or nearest_root(root),
+            )
         if key in said:
             raise BadInput(
                 f"{key}: said twice, {said[key]!r} and {word!r}.",
@@ -110,6 +114,30 @@ def checked(words: Sequence[str]) -> list[str]:
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
     flags = [word for word in words if word not in overrides]  # first, as Hydra takes no others
     return [*flags, *(_for_hydra(word, sweeps_scenarios) for word in overrides)]
+
+
+def _no_flag(word: str) -> BadInput:
+    key = word.lstrip("-").partition("=")[0]
+    written = f"Write {key}=VALUE, without dashes." if re.split(r"[./]", key)[0] in ROOTS else ""
+    return BadInput(f"{word}: there is no such flag.", written or "See `python -m runner --help`.")
+
+
+def _in_a_group(name: str) -> str:
+    """What to write for a field that was named without the group whose files have it."""
+    line = re.compile(rf"^{re.escape(name)}:", re.MULTILINE)
+    for group in GROUPS:
+        files = [path.read_text() for path in places.choices(group).values()]
+        if group != "experiment" and any(map(line.search, files)):
+            return f"Write {group}.{name}=VALUE."
+    return ""
+
+
+def value_of(word: str) -> Any:
+    """The one value of a KEY=VALUE, as Hydra reads it."""
+    value = _parsed(word).value()
+    if isinstance(value, ChoiceSweep | RangeSweep | IntervalSweep | Glob):
+        raise BadInput(f"{word}: are several values.", "Name one.")
+    return value.text if isinstance(value, QuotedString) else value
 
 
 def _overrides(words: Sequence[str]) -> list[str]:

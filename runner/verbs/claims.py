@@ -71,11 +71,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def _settings(words: Sequence[str]) -> dict[str, Any]:
     """What all cells are run with. What they are is the claims' to say."""
-    import yaml
+    from runner.composing import words as hydras
 
     settings: dict[str, Any] = {}
     for word in words:
-        key, _, value = word.partition("=")
+        key = word.partition("=")[0]
         if key.partition(".")[0] not in (*_GROUPS, *_FIELDS):
             raise BadInput(
                 f"{key}: is not to be set here; a claim says what it runs.",
@@ -83,8 +83,5 @@ def _settings(words: Sequence[str]) -> dict[str, Any]:
             )
         if key in settings:
             raise BadInput(f"{key}: said twice.", "Keep one.")
-        try:
-            settings[key] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError, RecursionError):
-            raise BadInput(f"{word}: can't be read.", "Write KEY=VALUE.") from None
+        settings[key] = hydras.value_of(word)
     return settings
