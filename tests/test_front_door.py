@@ -90,7 +90,7 @@ BAD_INPUT = {
     "no sweeper of that name": (["-m", "scenario=tape", "hydra/sweeper=optuna2"], "is: basic"),
     "a variable that is not set": (
         ["scenario=tape", "batch_size='${oc.env:RUNNER_UNSET}'"],
-        "'RUNNER_UNSET' not found",
+        "no variable RUNNER_UNSET",
     ),
     "a name too long": (["report", "x" * 5000], "File name too long"),
     "no launcher": (["-m", "scenario=tape", "hydra/launcher=null"], "no hydra/launcher of that"),
