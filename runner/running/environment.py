@@ -83,6 +83,21 @@ def describe() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def together(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """This machine, for a run that goes on here with what was measured on an earlier one. Where the
+    two differ in what times depend on, all that took part are named: then the run's times don't
+    compare with those of one machine."""
+    same = all(earlier.get(part) == now[part] for part in _DECISIVE)
+    if same and _TOGETHER not in earlier:
+        return dict(now)
+    hosts = {*earlier.get(_TOGETHER, (earlier.get("host"),)), now["host"]}
+    return {**now, _TOGETHER: sorted(map(str, hosts))}
+
+
+_DECISIVE = ("versions", "python", "cpu", "cores", "kernel", "flags", "gpu")
+_TOGETHER = "measured_on"
+
+
 def for_record(
     machine: Mapping[str, Any], experiment: Experiment, facts: Mapping[str, Any]
 ) -> tuple[dict[str, Any], str]:
@@ -105,6 +120,8 @@ def for_record(
         "malloc": device.malloc,
         "malloc_arenas": device.malloc_arenas,
     }
+    if _TOGETHER in machine:
+        comparable[_TOGETHER] = ", ".join(machine[_TOGETHER])
     seen = {name: facts[name] for name in _SEEN if name in facts}
     return {**machine, **seen, "comparable": comparable}, _hash(comparable)
 

@@ -134,6 +134,8 @@ def run_cell(planned: Planned, folder: Path, launcher: str) -> None:
         server = Server(folders.log_file(cell))  # warm for a second cell, ends with the process
         seed = run.experiment.seed
         machine = environment.describe()
+        if run.done and (earlier := _node_of(cell)):
+            machine = environment.together(earlier, machine)
         places.write(cell / _NODE_FILE, json.dumps(machine))
         engine.run_all([run], cell, server, machine, engine.nobody, engine.nobody, seed)
 
