@@ -141,7 +141,8 @@ def _scenario(values: Any, name: str, sent: Sent | None) -> Scenario:
             "Correct the path or the module, or install what it needs.",
         ) from error
     is_scenario = dataclasses.is_dataclass(kind) and hasattr(kind, "build")
-    if not is_scenario:
+    # The protocol's own, where a class inherits from it and says none.
+    if not is_scenario or getattr(kind, "executions", None) in (None, (), Scenario.executions):
         raise BadInput(
             f"{where}: _target_ {target} is not a scenario.",
             "Name a frozen dataclass with executions and build, as runner/scenario.py shows.",

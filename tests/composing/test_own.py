@@ -69,6 +69,21 @@ def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "conf"
 
 
+@pytest.mark.parametrize("base", ["", "(Scenario)"])
+def test_a_class_that_says_no_executions_is_not_a_scenario(
+    conf: Path, tmp_path: Path, base: str
+) -> None:
+    lines = [line for line in CLASS.splitlines() if "executions" not in line]
+    text = "\n".join(["from runner.scenario import Scenario", *lines]).replace("Doubling", "Bare")
+    name = f"bare_{len(base)}"
+    (tmp_path / f"{name}.py").write_text(text.replace("class Bare", f"class Bare{base}"))
+    own = SCENARIO.replace("theirs_of_the_test.Doubling", f"{name}.Bare")
+    (conf / "scenario" / "doubling.yaml").write_text(own)
+    words = ["--config-dir", str(conf), "scenario=doubling"]
+    with pytest.raises(BadInput, match="is not a scenario"):
+        composition.plan(words, tmp_path / "sweep")
+
+
 def test_list_shows_a_teams_own_choices_with_where_they_come_from(
     conf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
