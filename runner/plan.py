@@ -5,7 +5,9 @@ Core: standard library only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from runner.config import Experiment, word
 
@@ -23,6 +25,8 @@ class Planned:
     composed: str
     """The configuration, as YAML."""
     resume: str | None = None
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """What is searched for, as it was said: the whole sweep's, and not the cell's."""
     seeks_peak: bool = True
     """Whether memory trials are added until a graph's peak is known; growth doesn't need it."""
 
@@ -40,9 +44,23 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Search:
+    """How a sweeper that searches goes about it."""
+
+    most: int | None
+    """How often it asks for a cell, where it says so."""
+    at_once: int
+    """How many it asks for at a time, before it wants to know what came of them."""
+    whole: bool
+    """Whether the plan's cells are all that it may ask for, and not a sample of them."""
+    sweeper: str
+    """The rest of its configuration, as YAML: it decides what is asked for."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that the words asked for; one cell for a run, none where Hydra was only to tell
-    something (`--cfg job`)."""
+    something (`--cfg job`). Of a search the cells are those that it may ask for."""
 
     cells: tuple[Planned, ...]
     is_sweep: bool
@@ -51,6 +69,8 @@ class Plan:
     """The fields that the sweep varies, slowest first."""
     launcher: str | None = None
     """Where another than Hydra's own is to run the cells: which."""
+    search: Search | None = None
+    """Where the next cells depend on what the ones before have shown."""
 
 
 TRACER_MB = 2500

@@ -38,7 +38,7 @@ FOREIGN = {
     "core": "",
     "judging": "numpy scipy",
     "machine": "",
-    "composing": "hydra hydra_plugins omegaconf ray submitit yaml",
+    "composing": "hydra hydra_plugins numpy omegaconf optuna ray submitit yaml",
     "trial": "tensorflow keras greenlet memray numpy",
     "isolation": "",
     "export": "pandas yaml",

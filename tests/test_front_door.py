@@ -88,6 +88,17 @@ BAD_INPUT = {
     "two ways to run": (["--run", "-m", "scenario=tape"], "is what is done without -m"),
     "no truth for a claim's group": (["claims", "device=NaN"], "no device of that name"),
     "no sweeper of that name": (["-m", "scenario=tape", "hydra/sweeper=optuna2"], "is: basic"),
+    "a search for what there is not": (
+        ["-m", "hydra/sweeper=optuna", "scenario=tape", "search.objectives=[tensor_peek_bytes]"],
+        "did you mean 'tensor_peak_bytes'",
+    ),
+    "a search within a fit": (
+        [
+            *("fit", "vary=batch_size", "scenario=tape", "hydra/sweeper=optuna"),
+            *("device.memory_limit_mb=64", "search.objectives=[tensor_peak_bytes]"),
+        ],
+        "a fit searches in its own way",
+    ),
     "a variable that is not set": (
         ["scenario=tape", "batch_size='${oc.env:RUNNER_UNSET}'"],
         "no variable RUNNER_UNSET",

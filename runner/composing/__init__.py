@@ -2,10 +2,12 @@
 
 composition.py   has Hydra take the words apart into cells, runs nothing, and makes the plan
 words.py         the words: what Hydra would let pass in silence is refused
+searching.py     a sweeper that searches: all it may ask for, and each batch that it does
+sampler.py       how to search a grid for its front in few cells
 experiments.py   one composed configuration as a typed, checked `Experiment`
 translation.py   Hydra's, OmegaConf's and YAML's errors, all of them, as `BadInput`
 store.py         the store that `tracking=` names, for verbs that run nothing
 """
 
 GROUPS = ("scenario", "execution", "device", "measure", "tracking", "experiment")
-ROOTS = frozenset({*GROUPS, "batch_size", "seed", "resume", "hydra"})
+ROOTS = frozenset({*GROUPS, "batch_size", "seed", "resume", "search", "hydra"})

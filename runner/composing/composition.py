@@ -4,7 +4,8 @@ Hydra plans and nothing more: its sweeper takes the words apart into cells, and 
 place stands one that notes each cell, as `copies` makes it, and runs nothing. Running them is the
 engine's.
 Where a launcher that distributes was asked for, `launch` has the same words taken apart once more,
-and each cell composed in the job that runs it; by then the plan has been checked.
+and each cell composed in the job that runs it; where a sweeper that searches, `search` has it asked
+for its cells, batch by batch. By then the plan has been checked.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, read_write
 
 from runner import places
-from runner.composing import GROUPS, launchers
+from runner.composing import GROUPS, launchers, searching
 from runner.composing.copies import Composed, Copies
 from runner.composing.experiments import (
     as_word,
@@ -39,7 +41,8 @@ from runner.composing.own import own_folders, with_own_folders
 from runner.composing.translation import first_line, translated
 from runner.composing.words import check_swept, checked, no_choice
 from runner.errors import BadInput, RunnerError
-from runner.plan import Plan, Planned
+from runner.objective import Objective
+from runner.plan import Plan, Planned, Search
 from runner.sent import Sent
 
 
@@ -64,7 +67,8 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
             raise (problems or [problem])[0] from None
         if problems:
             raise problems[0]
-        is_sweep = bool(asked_for)
+        is_sweep = bool(asked_for.launchers)
+        _check_objective(cells, asked_for.search)
         if is_sweep and not cells:
             raise BadInput(
                 "the sweep has no cells.",
@@ -79,8 +83,25 @@ def plan(words: Sequence[str], sweep_folder: Path) -> Plan:
         is_sweep=is_sweep,
         resume=_one_for_all(cells),
         swept=_swept(cells),
-        launcher=asked_for.pop() if is_sweep else None,
+        launcher=asked_for.launchers.pop() if is_sweep else None,
+        search=asked_for.search,
     )
+
+
+def _check_objective(cells: Sequence[Planned], search: Search | None) -> None:
+    """A search has one, which its cells can meet; what is no search has none."""
+    if not cells:
+        return
+    objective = Objective.of(cells[0].search)
+    if search is None:
+        if objective.is_said:
+            raise BadInput(
+                "search: is for a sweeper that searches, and here is none.",
+                "Say -m hydra/sweeper=optuna as well.",
+            )
+        return
+    for measure in {cell.experiment.measure for cell in cells}:
+        objective.check(measure)
 
 
 def _planned(config: DictConfig) -> Planned:
@@ -102,6 +123,7 @@ def _cell(
         overrides=tuple(words),
         composed=composed.text,
         resume=composed.values.get("resume"),
+        search=composed.values.get("search") or {},
     )
 
 
@@ -133,6 +155,34 @@ def launch(
     with _as_command_line(arguments), _in_the_launchers_place(handing):
         _hydra(job)
     return problems
+
+
+def search(words: Sequence[str], sweep_folder: Path, ask: searching.Ask) -> None:
+    """Have the sweeper that the words ask for search; `ask` has the cells measured."""
+
+    def asking(
+        _: Launcher, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> Launcher:
+        launcher = searching.AskingLauncher(_cell, ask)
+        launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
+        return launcher
+
+    def prepared(config: DictConfig, make: Callable[[], Sweeper]) -> Sweeper:
+        searching.prepare(config)
+        sweeper = make()
+        searching.hush()
+        return sweeper
+
+    arguments = _into(sweep_folder, checked(with_own_folders(words)))
+    try:
+        with (
+            searching.quietly(),
+            _as_command_line(arguments),
+            _in_the_launchers_place(asking, prepared),
+        ):
+            _hydra(lambda _: None)
+    except Exception as error:
+        raise searching.refused(error) from error
 
 
 def _into(folder: Path, words: list[str]) -> list[str]:
@@ -196,55 +246,88 @@ class _HandingLauncher(Launcher):  # type: ignore[misc]
         return []
 
 
+@dataclass
+class _AskedFor:
+    """What a sweep is to be run by."""
+
+    launchers: set[str | None] = field(default_factory=set)
+    """The launcher, None for Hydra's own; empty where nothing is swept."""
+    search: Search | None = None
+
+
 @contextmanager
-def _noting_launcher(noted: list[Planned]) -> Iterator[set[str | None]]:
-    """Let Hydra's sweepers launch nothing, but note their cells. What it yields receives the
-    launcher that was asked for, None for Hydra's own, and stays empty where nothing is swept."""
-    seen: set[str | None] = set()
+def _noting_launcher(noted: list[Planned]) -> Iterator[_AskedFor]:
+    """Let Hydra's sweepers launch nothing, but note their cells; of one that searches, all that it
+    may ask for. What it yields receives what was asked for beside them."""
+    seen = _AskedFor()
+    notes = _NotingLauncher(noted)
 
     def noting(
         _: Launcher, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> Launcher:
-        if config.hydra.sweeper._target_.endswith(".BasicSweeper"):
-            check_swept(config.hydra.sweeper.params or {}, config.hydra.overrides.task)
         name = str(config.hydra.runtime.choices.get("hydra/launcher"))
-        seen.add(None if config.hydra.launcher._target_.endswith(".BasicLauncher") else name)
-        launcher = _NotingLauncher(noted)
-        launcher.setup(hydra_context=hydra_context, task_function=task_function, config=config)
-        return launcher
+        seen.launchers.add(
+            None if config.hydra.launcher._target_.endswith(".BasicLauncher") else name
+        )
+        notes.setup(hydra_context=hydra_context, task_function=task_function, config=config)
+        return notes
 
-    with _in_the_launchers_place(noting):
+    def walking(config: DictConfig, make: Callable[[], Sweeper]) -> Sweeper:
+        if not searching.searches(config):
+            check_swept(config.hydra.sweeper.params or {}, config.hydra.overrides.task)
+            return make()
+        search = searching.prepare(config)
+        try:
+            with searching.quietly():
+                make()  # which may refuse its own fields
+        except Exception as error:
+            raise searching.refused(error) from error
+        if seen.launchers != {None}:
+            raise BadInput(
+                "hydra/launcher: a search runs its cells here, as the next depend on the last.",
+                "Leave hydra/launcher out, or sweep a grid.",
+            )
+        space = searching.space(config, notes)
+        seen.search = replace(search, whole=space.whole)
+        return space
+
+    with _in_the_launchers_place(noting, walking):
         yield seen
 
 
 @contextmanager
 def _in_the_launchers_place(
     replaced: Callable[[Launcher, HydraContext, TaskFunction, DictConfig], Launcher],
+    made: Callable[[DictConfig, Callable[[], Sweeper]], Sweeper] = lambda _, make: make(),
 ) -> Iterator[None]:
-    """Let Hydra's sweepers use another launcher than they were asked to. (Hydra takes launchers
-    from one namespace package alone, and none can be named in words without losing the user's.)
+    """Let Hydra's sweepers use another launcher than they were asked to, and be `made` in another
+    way. (Hydra takes both from one namespace package alone, and none can be named in words without
+    losing the user's.)
 
     Sweepers compose every cell once to see that it can be, then have it launched. Here that first
     time is left out: where cells are noted composing them is all that is done, and it takes half of
     a large sweep's planning; where they are handed out it has been done."""
-    original = Plugins.instantiate_launcher
+    launchers_of, sweepers_of = Plugins.instantiate_launcher, Plugins.instantiate_sweeper
 
-    def instantiate(
+    def launcher(
         self: Plugins, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> Launcher:
         try:
-            launcher = original(self, hydra_context, task_function, config)
+            launcher = launchers_of(self, hydra_context, task_function, config)
         except (ImportError, RuntimeError) as error:
             raise BadInput(f"hydra.launcher: {first_line(error)}", _INSTALL_LAUNCHER) from error
         return replaced(launcher, hydra_context, task_function, config)
 
+    def sweeper(self: Plugins, *, config: DictConfig, **context: Any) -> Sweeper:
+        return made(config, lambda: sweepers_of(self, config=config, **context))
+
     validate = Sweeper.validate_batch_is_legal
-    Plugins.instantiate_launcher = instantiate
+    Plugins.instantiate_launcher, Plugins.instantiate_sweeper = launcher, sweeper
     Sweeper.validate_batch_is_legal = lambda *_: None
     try:
         yield
     finally:
-        Plugins.instantiate_launcher = original
+        Plugins.instantiate_launcher, Plugins.instantiate_sweeper = launchers_of, sweepers_of
         Sweeper.validate_batch_is_legal = validate
 
 

@@ -31,6 +31,7 @@ class _Fields:
     batch_size: Count
     seed: NonNegative
     resume: str | None
+    search: dict[str, Any]
 
 
 def set_field(config: DictConfig, key: str, value: Any) -> None:

@@ -58,10 +58,15 @@ def _bad_override(error: OverrideParseException) -> BadInput:
 def _missing_config(error: MissingConfigException) -> BadInput:
     group, _, name = (error.missing_cfg_file or "").rpartition("/")
     group = group or "config"
+    install = _INSTALLED.get((group, name))
     return BadInput(
         f"{group}={name}: there is no {group} of that name.",
-        nearest(name, error.options or ()),
+        install or nearest(name, error.options or ()),
     )
+
+
+_INSTALLED = {("hydra/sweeper", "optuna"): "Install it: pip install -e '.[optuna]'."}
+"""Choices that come with a package."""
 
 
 def _bad_composition(error: ConfigCompositionException) -> BadInput:

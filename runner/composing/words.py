@@ -96,10 +96,9 @@ def checked(words: Sequence[str]) -> list[str]:
             for value in values:
                 if not (override.is_delete() or _is_name(value)):
                     raise no_choice(key, _spelled(value))
-        if isinstance(override.value(), IntervalSweep):
+        if root == "search" and override.is_sweep_override():
             raise BadInput(
-                f"{word}: an interval is for a sweeper that searches; this one tries values.",
-                "Write range(START,STOP,STEP); `fit` finds the largest that fits.",
+                f"{word}: a search has one for all its cells.", f"Several are a list: {key}=[A,B]."
             )
         if key == "experiment" and override.is_sweep_override():
             _check_no_sweep_of_sweeps(override)
@@ -110,7 +109,8 @@ def checked(words: Sequence[str]) -> list[str]:
         if key == "resume" and "" in values:  # as in resume=$UNSET
             raise BadInput("resume: names nothing.", "Say resume=latest or a path, or nothing.")
         said[key] = word
-    check_size(list(said.values()))
+    if "hydra/sweeper" not in said:  # one that searches may have a choice of any size
+        check_size(list(said.values()))
     sweeps_scenarios = "scenario" in said and _parsed(said["scenario"]).is_sweep_override()
     flags = [word for word in words if word not in overrides]  # first, as Hydra takes no others
     return [*flags, *(_for_hydra(word, sweeps_scenarios) for word in overrides)]
@@ -228,6 +228,13 @@ def check_swept(params: Mapping[str, Any], overrides: Sequence[str]) -> None:
     """The same of what an experiment's file sweeps over, where the words say nothing else."""
     said = {_parsed(word).get_key_element().lstrip("+~") for word in overrides}
     own = [f"{key}={value}" for key, value in params.items() if key not in said]
+    for word in (*own, *overrides):
+        if isinstance(_parsed(word).value(), IntervalSweep):
+            raise BadInput(
+                f"{word}: an interval is for a sweeper that searches; this one tries values.",
+                "Write range(START,STOP,STEP), or say hydra/sweeper=optuna and what to search for; "
+                "`fit` finds the largest that fits.",
+            )
     check_size([*own, *overrides])
 
 
@@ -244,7 +251,8 @@ def _into_mapping(word: str) -> str:
     """A parameter that is a mapping takes keys that its YAML lacks; Hydra wants `++` for that."""
     key, _, value = word.partition("=")
     whole, below = value.startswith("{"), key.count(".") > 1
-    return f"++{word}" if key.startswith("scenario.") and (whole or below) else word
+    takes = key.startswith(("scenario.", "search.limits"))
+    return f"++{word}" if takes and (whole or below) else word
 
 
 def _parsed(word: str) -> Override:

@@ -18,6 +18,8 @@ def strategies(vary: str, overrides: Sequence[str], folder: Path) -> list[Strate
     plan = composition.plan(["-m", *overrides], folder)
     if plan.launcher:
         raise BadInput(f"hydra/launcher={plan.launcher}: a fit runs here.", "Leave it out.")
+    if plan.search:
+        raise BadInput("hydra/sweeper: a fit searches in its own way.", "Leave it out.")
     if plan.resume:
         raise BadInput("resume: a fit can't be resumed.", "Leave it out.")
     if vary in plan.swept:

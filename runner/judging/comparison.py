@@ -342,7 +342,7 @@ def _more_processes(effect: _Effect, confidence: float) -> int | None:
 def _time_effect(metric: Metric, baseline: Record, candidate: Record, threshold: float) -> _Effect:
     """On the logarithm of the ratio."""
     a, b = _time_side(metric, baseline), _time_side(metric, candidate)
-    return _Effect(a, b, math.log1p(threshold), math.exp, f"{threshold * 100:.3g} %")
+    return _Effect(a, b, math.log1p(threshold), _exp, f"{threshold * 100:.3g} %")
 
 
 def _amount_effect(metric: Metric, baseline: Record, candidate: Record, same: Tolerance) -> _Effect:
@@ -477,3 +477,8 @@ def _incomparable(pair: Pair, metric: Metric) -> str:
 def _short(value: Any) -> str:
     text = word(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _exp(logarithm: float) -> float:
+    """Two processes that are far apart leave a ratio open beyond what a float holds."""
+    return math.exp(min(logarithm, 700.0))

@@ -21,10 +21,14 @@ _MOST_VALUES = 8
 
 
 def command(grid: Grid, folder: Path) -> str | None:
-    """The words that a sweep was started with, as far as its plan tells them. None where it has no
-    plan, or is no full grid."""
+    """The words that a sweep was started with: a search's as they were typed, a grid's as its plan
+    tells them. None where it has no plan, or is no full grid."""
     try:
-        overrides = shape.from_text(places.text_of(folder / PLAN_FILE))["overrides"]
+        plan = shape.from_text(places.text_of(folder / PLAN_FILE))
+        if said := plan.get("words"):
+            shape.check(list[str], said, "words")
+            return shlex.join(["python", "-m", "runner", *said])
+        overrides = plan["overrides"]
         shape.check(list[list[str]], overrides, "overrides")
     except (OSError, *shape.UNREADABLE):
         return None

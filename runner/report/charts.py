@@ -304,6 +304,8 @@ class Line:
     """A value holds until the next point, and what is below it is filled."""
     marked: bool = False
     """Each point has a mark."""
+    joined: bool = True
+    """Points that follow each other; else each stands for itself."""
 
 
 @dataclass(frozen=True)
@@ -392,7 +394,7 @@ def _svg_line(direction: str, place: float) -> Element:
 
 
 def _paths(line: Line, x: Scale, y: Scale) -> list[Element]:
-    if not line.points:
+    if not line.points or not line.joined:
         return []
     places = [(_units(x.place(a)), FULL - _units(y.place(b))) for a, b in line.points]
     (first, top), *rest = places

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
+from runner import objective
 from runner.errors import BadInput
 from runner.judging import comparison, selection, sentence
 from runner.judging.comparison import Comparison
@@ -19,6 +20,7 @@ from runner.report import asked, peak, picture
 from runner.report.along import Along
 from runner.report.charts import Bar, Dot, Dots, Part, bars, dots, legend
 from runner.report.markup import Node, page, tag
+from runner.report.searched import Searched
 from runner.report.tables import (
     Cell,
     Head,
@@ -55,7 +57,10 @@ def sweep_page(records: Sequence[Record], folder: Path) -> str:
     title = title_of(grid)
     compared = _compare(grid)
     alongs = [Along(grid, axis) for axis in grid.axes()]
+    sought = objective.kept(folder)
+    searched = Searched(grid, sought) if sought else None
     sections = [
+        ("What was searched for", searched.content() if searched else iter([])),
         ("Peak memory by cell", _peaks(grid)),
         *((f"Peak memory against {each.axis}", each.content()) for each in alongs),
         ("All cells, smallest peak first", _table(grid)),
@@ -78,7 +83,7 @@ def sweep_page(records: Sequence[Record], folder: Path) -> str:
     words = asked.command(grid, folder)
     header = tag(
         "header",
-        *(tag("h1", title), _counted(grid, folder), *_sentences(compared, alongs)),
+        *(tag("h1", title), _counted(grid, folder), *_sentences(searched, compared, alongs)),
         asked.code(words) if words else None,
     )
     return page(title, header, drawn, tag("footer", f"Sweep in {folder.resolve()}"))
@@ -124,8 +129,12 @@ def _compare(grid: Grid) -> Comparison | None:
         return None
 
 
-def _sentences(compared: Comparison | None, alongs: Sequence[Along]) -> Iterator[Node]:
-    if compared:
+def _sentences(
+    searched: Searched | None, compared: Comparison | None, alongs: Sequence[Along]
+) -> Iterator[Node]:
+    if searched:
+        yield tag("p", searched.sentence(), class_="sentence")
+    elif compared:
         yield tag("p", f"{sentence.sentence(compared)}.", class_="sentence")
     for each in alongs:
         if words := each.sentence():

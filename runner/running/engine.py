@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from runner import code, places
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
+from runner.objective import Objective
 from runner.plan import PLAN_FILE, Assignment, Plan, Planned
 from runner.records import Outcome, Status, Trial
 from runner.running import company, folders, lifecycle
@@ -81,7 +82,7 @@ class Result:
 
 
 @contextmanager
-def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
+def open_plan(plan: Plan, folder: Path, typed: Sequence[str] = ()) -> Iterator[list[Run]]:
     """The runs of a plan in their folders, those of a resumed sweep as far as they had come; nobody
     else can open, or clean away, the same meanwhile."""
     with folders.held(folder) as ours:
@@ -93,13 +94,22 @@ def open_plan(plan: Plan, folder: Path) -> Iterator[list[Run]]:
         if not plan.is_sweep:
             yield [lifecycle.open_run(plan.cells[0], folder)]
             return
-        _remember(plan, folder)
+        _remember(plan, folder, typed)
+        if plan.search:
+            yield []  # each is opened when it is asked for
+            return
         runs = [open_cell(cell, folder, plan.swept, plan.launcher) for cell in plan.cells]
-        _check_code(runs)
+        check_code(runs)
         yield runs
 
 
-def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: str | None) -> Run:
+def open_cell(
+    planned: Planned,
+    folder: Path,
+    swept: Sequence[str],
+    launcher: str | None,
+    in_rounds: bool = True,
+) -> Run:
     """A sweep's cell in its folder. Its record says of the sweep: which, what was varied, and
     whether its trials took turns with those of the other cells."""
     words = planned.said
@@ -108,7 +118,7 @@ def open_cell(planned: Planned, folder: Path, swept: Sequence[str], launcher: st
         "cell": planned.number,
         "swept": {key: words.get(key) for key in swept},
         "launcher": launcher or "basic",
-        "in_rounds": launcher is None,
+        "in_rounds": in_rounds and launcher is None,
     }
     return lifecycle.open_run(planned, folder / str(planned.number), tag)
 
@@ -117,7 +127,7 @@ def sweep_id(folder: Path) -> str:
     return "-".join(folder.parts[-2:])
 
 
-def _check_code(runs: Sequence[Run]) -> None:
+def check_code(runs: Sequence[Run]) -> None:
     """Refuse to go on with other code of the user's than what is there was measured from."""
     if all(run.next is None for run in runs):
         return
@@ -131,19 +141,28 @@ def _check_code(runs: Sequence[Run]) -> None:
         )
 
 
-def _remember(plan: Plan, folder: Path) -> None:
+def _remember(plan: Plan, folder: Path, typed: Sequence[str]) -> None:
     """Note the grid in the sweep's folder, or refuse to resume a different one."""
     path = folder / PLAN_FILE
     cells = [planned.experiment.cell for planned in plan.cells]
+    search = plan.search and {
+        "objective": Objective.of(plan.cells[0].search).to_json(),
+        "sweeper": plan.search.sweeper,
+    }
     if path.exists():
-        if folders.kept(path, {"cells": list[str]})["cells"] != cells:
+        there = folders.kept(path, {"cells": list[str]})
+        if there["cells"] != cells or there.get("search") != search:
+            what = "grid" if there["cells"] != cells else "way to search it"
             raise BadInput(
-                f"resume={places.relative(folder)}: that sweep was started with another grid.",
+                f"resume={places.relative(folder)}: that sweep was started with another {what}.",
                 "Repeat the words it was started with (its plan.json has them), or start anew.",
             )
         return
     words = [list(planned.overrides) for planned in plan.cells]
-    places.write(path, json.dumps({"cells": cells, "swept": plan.swept, "overrides": words}))
+    noted: dict[str, Any] = {"cells": cells, "swept": plan.swept, "overrides": words}
+    if search:
+        noted |= {"search": search, "words": typed}
+    places.write(path, json.dumps(noted))
 
 
 def run_all(

@@ -74,8 +74,8 @@ def measured(
             require_devices([first])
         elif not plan.launcher:
             _require_mallocs([cell.experiment for cell in plan.cells])
-        with engine.open_plan(plan, folder) as runs:
-            missing = any(run.next for run in runs) and not plan.launcher
+        with engine.open_plan(plan, folder, words) as runs:
+            missing = bool(plan.search) or (any(run.next for run in runs) and not plan.launcher)
             try:
                 with opened(folder, first.tracking, load=missing) as session:
                     audience.announce(plan, runs)
@@ -123,6 +123,10 @@ def _run(
         from runner.running import launch  # with Hydra, which has composed such a plan already
 
         return launch.run_all(plan, words, folder, machine, publishing)
+    if plan.search:
+        from runner.running import searching  # the same
+
+        return searching.run_all(plan, words, folder, session.server, machine, audience, publishing)
     seed = plan.cells[0].experiment.seed
     return engine.run_all(runs, folder, session.server, machine, audience, publishing, seed)
 

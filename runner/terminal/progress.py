@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from runner.judging.selection import SPEAKING
-from runner.plan import Assignment, Plan
+from runner.objective import Objective
+from runner.plan import Assignment, Plan, Search
 from runner.running.lifecycle import Run
 from runner.terminal.console import draws, in_place, readable_duration
 from runner.terminal.forecast import LOADING_SECONDS, Forecast
@@ -38,6 +39,8 @@ def swept_words(swept: Mapping[str, Any]) -> str:
 
 def announcement(plan: Plan, runs: Sequence[Run]) -> str:
     """Cells, trials, time: before it starts."""
+    if plan.search:
+        return _searched(plan, plan.search)
     forecast, planned = Forecast(runs), sum(len(run.assignments) for run in runs)
     kinds = [f"{count} {kind}" for kind, count in sorted(forecast.left.items()) if count]
     trials = f"{sum(forecast.left.values())} trials ({', '.join(kinds) or 'all done'})"
@@ -55,27 +58,40 @@ def announcement(plan: Plan, runs: Sequence[Run]) -> str:
     return f"{cells}, {trials}, {time}"
 
 
+def _searched(plan: Plan, search: Search) -> str:
+    """What it looks for, and in how many cells."""
+    of = f"of {len(plan.cells)} cells" if search.whole else "in a space of more cells than a grid's"
+    most = f" in {search.most} at most, {search.at_once} at a time" if search.most else ""
+    return f"a search {of}{most}: {Objective.of(plan.cells[0].search).words}"
+
+
 @dataclass
 class Progress:
     """Trials and cells done, what failed, what runs now, time left."""
 
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     clock: Callable[[], float] = time.monotonic
+    _cells: int = 0
+    _cells_done: int = 0
+    _failed: int = 0
+    _done: int = 0
+    _loaded: bool = False
 
     def announce(self, plan: Plan, runs: Sequence[Run]) -> None:
         if plan.is_sweep:
             print(announcement(plan, runs), file=self.stream, flush=True)
 
     def begins(self, runs: Sequence[Run]) -> None:
+        """A search begins with each batch of cells anew."""
         self._forecast = Forecast(runs)
-        self._cells = len(runs)
+        self._cells += len(runs)
         over = [run for run in runs if run.next is None]
-        self._cells_done = len(over)
-        self._failed = sum(not run.outcome.completed for run in over)
-        self._done = sum(run.done for run in runs)
-        self._loaded = False
-        self._said_at = self.clock()
-        self._draw("loading TensorFlow")
+        self._cells_done += len(over)
+        self._failed += sum(not run.outcome.completed for run in over)
+        self._done += sum(run.done for run in runs)
+        if not self._loaded:
+            self._said_at = self.clock()
+            self._draw("loading TensorFlow")
 
     def trial(self, run: Run, assignment: Assignment) -> None:
         number = sum(1 for each in run.assignments[: run.done + 1] if each.kind == assignment.kind)

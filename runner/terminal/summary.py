@@ -18,6 +18,7 @@ from runner import records
 from runner.export import frames
 from runner.judging import estimate, growth, selection
 from runner.metrics import METRICS, readable
+from runner.objective import Objective
 from runner.places import relative
 from runner.plan import Plan
 from runner.records import LOG_FILE, RECORD_FILE, Outcome, Record
@@ -207,14 +208,17 @@ def _first_against_steady(record: Record) -> str:
 
 def of_sweep(plan: Plan, result: Result, seconds: float, report: Path | None) -> str:
     """The table, then where everything is and what to type next."""
-    cells = [_Cell(folder, plan) for folder in records.find(result.folder)]
+    objective = Objective.of(plan.cells[0].search) if plan.search else None
+    cells = [_Cell(folder, plan, objective) for folder in records.find(result.folder)]
+    front = _mark_front(cells, objective)
     failed = [cell for cell in cells if not cell.outcome.completed]
     best = sorted((cell for cell in cells if cell.outcome.completed), key=lambda cell: cell.order)
-    lines = ["", *_table(plan, best, failed), ""]
+    lines = ["", *_table(plan, best, failed, objective), ""]
     busy = next((cell.busy for cell in cells if cell.busy), "")
     lines += [f"times are unsure: {busy} when it began"] if busy else []
     took = readable_duration(seconds)
     lines.append(f"{len(best)} of {len(cells)} cells completed in {took}{_apart(plan)}")
+    lines += [front] if front else []
     folder = relative(result.folder)
     lines.append(f"  table    {folder}/{frames.CSV_FILE}, {frames.PARQUET_FILE}")
     if report:
@@ -229,6 +233,25 @@ def of_sweep(plan: Plan, result: Result, seconds: float, report: Path | None) ->
     return "\n".join(lines)
 
 
+def _mark_front(cells: Sequence[_Cell], objective: Objective | None) -> str:
+    """Put the cells that a search was for first, and say which they are."""
+    if objective is None:
+        return ""
+    front = objective.front([cell.record for cell in cells])
+    for cell in cells:
+        cell.is_front = any(cell.record is each for each in front)
+        cell.order = [not cell.is_front, *cell.order]
+    if not front:
+        return f"no cell has the {objective.words}: {_why_none(cells, objective)}"
+    if len(objective.metrics) == 1:
+        return f"* {objective.words}"
+    return f"* the front, {len(front)} cells: none else is as good in {objective.words}"
+
+
+def _why_none(cells: Sequence[_Cell], objective: Objective) -> str:
+    return next(filter(None, (objective.why_not(cell.record) for cell in cells)), "none was run")
+
+
 def _apart(plan: Plan) -> str:
     if plan.launcher is None:
         return ""
@@ -238,8 +261,8 @@ def _apart(plan: Plan) -> str:
 class _Cell:
     """What the table says of one record; the rest of it is let go."""
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
-        record = records.read_brief(folder)
+    def __init__(self, folder: Path, plan: Plan, objective: Objective | None = None) -> None:
+        record = self.record = records.read_brief(folder)
         self.name = folder.name
         words = selection.words(record)
         said = (record.sweep or {}).get("swept", {})
@@ -247,14 +270,22 @@ class _Cell:
         self._words = {name: words.get(name, said.get(name)) or "" for name in names}
         self.outcome = record.outcome
         self.busy = _busy(record)
-        self.figures = [_figure(record, name) for name in _COLUMNS]
+        self.figures = [_figure(record, name) for name in _columns(objective)]
+        self.is_front = False
+        """Whether it is what a search was for."""
         self.is_measured = record.metrics.get("tensor_peak_bytes") is not None
         """It may be, although the cell did not complete: one interrupted between two trials."""
         values = (record.metrics.get(name) for name in _BEST)
-        self.order = [math.inf if value is None else value for value in values]
+        self.order: list[float] = [math.inf if value is None else value for value in values]
 
     def said(self, fields: Sequence[str]) -> list[str]:
-        return [self._words[name] for name in fields]
+        return [self._words[name] if name else "*" * self.is_front for name in fields]
+
+
+def _columns(objective: Objective | None) -> tuple[str, ...]:
+    """What was searched for comes first."""
+    names = objective.names if objective else ()
+    return (*names, *(name for name in _COLUMNS if name not in names))
 
 
 def _fields(plan: Plan, cells: Sequence[_Cell]) -> list[str]:
@@ -271,11 +302,15 @@ def _figure(record: Record, name: str) -> str:
     return readable(name, value)
 
 
-def _table(plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell]) -> list[str]:
+def _table(
+    plan: Plan, best: Sequence[_Cell], failed: Sequence[_Cell], objective: Objective | None
+) -> list[str]:
     out = sys.stdout
     fields = _fields(plan, [*best, *failed])
+    if objective:
+        fields = ["", *fields]  # for the mark
     heads = [selection.short(name) for name in fields]
-    figures = [_HEADS.get(name, METRICS[name].label) for name in _COLUMNS]
+    figures = [_HEADS.get(name, METRICS[name].label) for name in _columns(objective)]
     shown = best[:MOST_ROWS]
     wide = widths([heads, *(cell.said(fields) for cell in (*shown, *failed))])
     measured = widths([figures, *(cell.figures for cell in (*shown, *failed) if cell.is_measured)])

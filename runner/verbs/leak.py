@@ -62,6 +62,12 @@ def main(words: Sequence[str]) -> int:
     folder = folders.new_folder("leaks")
     with interruptible():
         plan = composition.plan(overrides, folder)
+        if plan.search:
+            raise BadInput(
+                "hydra/sweeper: leak takes every cell, and searches none.", "Leave it out."
+            )
+    if plan.search:
+        raise BadInput("hydra/sweeper: leak takes every cell, and searches none.", "Leave it out.")
     if plan.launcher:
         raise BadInput(f"hydra/launcher={plan.launcher}: leaks are sought here.", "Leave it out.")
     if plan.resume:
