@@ -155,11 +155,21 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
     assert told in summary.of_run(kept(busy, tmp_path / "busy run"), 1.0)
 
 
-def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen() -> None:
-    peaks = [2_137_784] * 8 + [2_300_604]
+@pytest.mark.parametrize(
+    ("peaks", "says"),
+    [
+        (
+            [2_137_784] * 8 + [2_300_604],
+            "2,300,604 bytes; 2.14 MB in 8, up to 2.30 MB in 1 of 9 processes",
+        ),
+        ([4_804] * 6 + [4_290] * 3, "4,804 bytes; in 6 of 9 processes, down to 4.29 kB"),
+    ],
+)
+def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen(
+    peaks: list[int], says: str
+) -> None:
     trials = [memory_trial(peak, index=index) for index, peak in enumerate(peaks)]
-    said = summary._exact(measured(*trials))
-    assert said == "2,300,604 bytes; 2.14 MB in 8, up to 2.30 MB in 1 of 9 processes"
+    assert summary._exact(measured(*trials)) == says
 
 
 def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: Path) -> None:
