@@ -132,10 +132,9 @@ def judge(record: Record) -> Leak:
         what = "tensors, as the memory trial counted them"
         holders = (*holders, Holder("tensor", tensor, None, None, None, None, what))
     explained = sum(each.bytes_per_step for each in holders if on_host or each.kind != "tensor")
-    for of_books in (_by_malloc, _past_the_tracer):
-        if held and host and (more := of_books(record, host, explained)):
-            holders = (*holders, more)
-            explained += more.bytes_per_step
+    if held and host and (by_malloc := _by_malloc(record, host, explained)):
+        holders = (*holders, by_malloc)
+        explained += by_malloc.bytes_per_step
     holders = tuple(sorted(holders, key=lambda each: -each.bytes_per_step))
     leak = Leak(
         verdict="",
@@ -334,16 +333,6 @@ def _by_malloc(record: Record, host: float, explained: float) -> Holder | None:
     return Holder("malloc", _whole(part), None, None, None, None, what)
 
 
-def _past_the_tracer(record: Record, host: float, explained: float) -> Holder | None:
-    """What malloc's books have in use and the tracer did not see taken, where it is much of what
-    resident memory grows by: who looks malloc up by itself, goes past the tracer."""
-    part = min(host, _books_rise(record, "in_use_bytes")) - explained
-    if part < max(LEAST_BYTES, _MUCH * host):
-        return None
-    what = "memory that malloc has in use, taken past the tracer (as by ctypes)"
-    return Holder("native", _whole(part), None, None, None, None, what)
-
-
 def _books_rise(record: Record, name: str) -> float:
     """A step, over the timing trials whose malloc has books; else 0."""
     slopes = [
@@ -455,6 +444,12 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
         return "does not grow"
     if rate is None:
         return f"unclear: {record.unavailable.get('host_growth_bytes_per_step', 'not measured')}"
+    if _books_rise(record, "in_use_bytes") > rate / 2:
+        return (
+            f"unclear: resident memory grows {readable_bytes(rate)} a step and is in use, and "
+            "nothing that stays was found: it is garbage that waits for Python's collector, or was "
+            "taken past the tracer (as by ctypes)"
+        )
     return (
         f"unclear: resident memory grows {readable_bytes(rate)} a step, and nothing that stays "
         "was found: run it with more steps (measure=standard)"

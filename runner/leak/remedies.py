@@ -75,7 +75,7 @@ def _change(holder: Holder) -> str | None:
     return "keep a number, `float(loss)`, in what holds it" if holder.kind == "tensor" else None
 
 
-def _of_an_op(what: str) -> str | None:
+def _of_an_op(what: str) -> str:
     if "random" in what:
         return (
             "draw from a generator made once, `g = tf.random.Generator.from_seed(1)` and "
@@ -83,8 +83,6 @@ def _of_an_op(what: str) -> str | None:
         )
     if what in (THREAD_STACKS, THREAD_START):
         return "let the threads end, or hand work to a pool: concurrent.futures.ThreadPoolExecutor"
-    if "past the tracer" in what:
-        return None
     if "iterator" in what:
         return "make one iterator, outside of the step: `values = iter(dataset.repeat())`"
     return "move the op into a tf.function that is made once, or call it once before the loop"
