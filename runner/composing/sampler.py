@@ -1,9 +1,8 @@
 """Which cells of a grid to measure next, to find its front in few of them: a sampler for Optuna.
 
 Optuna's own samplers look at each field by itself and ask for a known cell again: made for hundreds
-of trials, they find about half of a small grid's front in the time in which this one finds nearly
-all of it (`python -m tests.benchmarks search`). Peaks and times are products, more or less, of what
-each choice does to them; so their logarithms are modelled, as a Gaussian process in which two cells
+of trials, they find less of a small grid's front in as many (`python -m tests.benchmarks search`
+has both). Peaks and times are products, more or less, of what each choice does to them; so their logarithms are modelled, as a Gaussian process in which two cells
 are the more alike the fewer choices they differ in. What is not measured is drawn from it many
 times over; the cell that comes out on the front most often is the next one.
 """
@@ -138,14 +137,14 @@ def _beaten(points: Array, others: Array) -> NDArray[np.bool_]:
 
 def _places(cells: Sequence[Point], space: Mapping[str, BaseDistribution]) -> Array:
     """A column a field in which two cells are as far apart as they differ: numbers by their share
-    of the range, on the scale of their order; names by 1, over several columns."""
+    of the range, on the scale of their order, its ends by 2; names by 1, over several columns."""
     columns: list[list[float]] = []
     for number, distribution in enumerate(space.values()):
         values = [cell[number] for cell in cells]
         known = _values(distribution)
         if all(isinstance(each, int | float) and not isinstance(each, bool) for each in known):
             rank = {value: place for place, value in enumerate(sorted(set(known)))}
-            columns.append([rank.get(each, 0) / max(1, len(rank) - 1) for each in values])
+            columns.append([2.0 * rank.get(each, 0) / max(1, len(rank) - 1) for each in values])
         else:
             columns += [[0.5 * (each == value) for each in values] for value in known]
     return np.array(columns).T
