@@ -2,9 +2,10 @@
 
 Optuna's own samplers look at each field by itself and ask for a known cell again: made for hundreds
 of trials, they find less of a small grid's front in as many (`python -m tests.benchmarks search`
-has both). Peaks and times are products, more or less, of what each choice does to them; so their logarithms are modelled, as a Gaussian process in which two cells
-are the more alike the fewer choices they differ in. What is not measured is drawn from it many
-times over; the cell that comes out on the front most often is the next one.
+has both). Peaks and times are products, more or less, of what each choice does to them; so their
+logarithms are modelled, as a Gaussian process in which two cells are the more alike the fewer
+choices they differ in. What is not measured is drawn from it many times over; the cell that comes
+out on the front most often is the next one.
 """
 
 from __future__ import annotations
