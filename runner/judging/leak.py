@@ -32,6 +32,9 @@ _MUCH = 0.2
 """Of what resident memory grows by: where malloc keeps more, and nothing else was found, it is
 that."""
 
+_POOLED_BYTES = 262_144
+"""Tensors from here on come from such regions, on a CPU."""
+
 _KEPT = "memory that is free but kept by malloc"
 
 
@@ -131,6 +134,7 @@ def judge(record: Record) -> Leak:
     if tensor and tensor > 0 and "tensor" not in kinds:
         what = "tensors, as the memory trial counted them"
         holders = (*holders, Holder("tensor", tensor, None, None, None, None, what))
+    holders = _as_counted(holders, tensor or 0.0)
     explained = sum(each.bytes_per_step for each in holders if on_host or each.kind != "tensor")
     if held and host and (by_malloc := _by_malloc(record, host, explained)):
         holders = (*holders, by_malloc)
@@ -280,6 +284,20 @@ def _with_chains(found: Sequence[Holder], held: Mapping[str, Any]) -> tuple[Hold
             chain = chain or _function(held["functions"][0])
         told.append(replace(holder, chain=tuple(chain), what=what))
     return tuple(told)
+
+
+def _as_counted(holders: Sequence[Holder], tensor: float) -> tuple[Holder, ...]:
+    """Large tensors come from regions that TensorFlow takes ahead, each twice as large as the last,
+    which is what the tracer sees; how much of them is taken, the memory trial has counted."""
+    found = sum(each.bytes_per_step for each in holders if each.kind == "tensor")
+    if tensor < _POOLED_BYTES or not found or abs(found - tensor) <= _LITTLE * tensor:
+        return tuple(holders)
+    return tuple(
+        replace(each, bytes_per_step=_whole(each.bytes_per_step * tensor / found))
+        if each.kind == "tensor"
+        else each
+        for each in holders
+    )
 
 
 def _function(told: Mapping[str, Any]) -> tuple[str, ...]:

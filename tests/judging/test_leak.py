@@ -116,6 +116,13 @@ class TestHolders:
         assert leak.explained_bytes_per_step == 1500
         assert sum(each.bytes_per_step for each in leak.holders) == 1500
 
+    def test_are_large_tensors_as_the_memory_trial_counted_them(self) -> None:
+        regions = [1_390_000.0 * step for step in range(STEPS + 1)]
+        found = record(place("tensor", regions), host_growth=1_000_000)
+        found.metrics["tensor_growth_bytes_per_step"] = 1_000_000
+        leak = judge(found)
+        assert [each.bytes_per_step for each in leak.holders] == [1_000_000]
+
     def test_have_the_container_whose_elements_were_made_at_their_line(self) -> None:
         chain = ["`history`, a list in service.py:7", "1 ndarray a step"]
         container = {"of": "ndarray", "lines": [["/home/me/service.py", 22]], "chain": chain}
