@@ -29,7 +29,7 @@ class OwnCode:
     """
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
-    varies: ClassVar[Varying] = {"graph": Varies(1.0, allocated=1.0)}  # as anybody's graph may
+    varies: ClassVar[Varying] = {"graph": Varies(0.95, allocated=0.95)}  # as anybody's graph may
 
     target: str
     arguments: dict[str, Any]
