@@ -27,16 +27,18 @@ Measures what TensorFlow does with memory: exact peaks, honest times, in a proce
   python -m runner scenario=python_loop scenario.gradient=tape batch_size=128 execution=graph
   python -m runner -m scenario=python_loop,while_loop batch_size=32,128
                                                             a sweep over a grid
-  python -m runner experiment=NAME                          a named sweep
+  python -m runner experiment=NAME                          a named sweep, or a search
   python -m runner VERB --help                              one of: {verbs}
 
 What can be set: scenario, execution, device, measure, tracking, experiment (groups: NAME=CHOICE),
 batch_size, seed, resume, and every field below a group (scenario.size=200, measure.steps=500).
+With -m also: hydra/sweeper=optuna search.objectives=[METRIC,...] (few cells of a large grid), and
+hydra/launcher=joblib, submitit_slurm or ray (each cell is a job).
 `python -m runner list` shows every choice, a line each. Choices of your own, in a folder with the
 same groups, are found with --config-dir DIR, before or after any verb.
 
-Exit codes: 0 all completed, 1 a run did not complete, 2 bad input, 3 compare found worse,
-130 interrupted, 143 terminated."""
+Exit codes: 0 all completed, 1 a run did not complete, 2 bad input, 3 compare --fail-on or --budget
+found what it was asked to fail on, 130 interrupted, 143 terminated."""
 
 
 def main(words: Sequence[str]) -> int:

@@ -96,7 +96,7 @@ def _check_objective(cells: Sequence[Planned], search: Search | None) -> None:
     if search is None:
         if objective.is_said:
             raise BadInput(
-                "search: is for a sweeper that searches, and here is none.",
+                "search: only a sweeper that searches uses it, and none is chosen.",
                 "Say -m hydra/sweeper=optuna as well.",
             )
         return
@@ -284,7 +284,7 @@ def _noting_launcher(noted: list[Planned]) -> Iterator[_AskedFor]:
             raise searching.refused(error) from error
         if seen.launchers != {None}:
             raise BadInput(
-                "hydra/launcher: a search runs its cells here, as the next depend on the last.",
+                "hydra/launcher: a search runs its cells here; their results decide the next ones.",
                 "Leave hydra/launcher out, or sweep a grid.",
             )
         space = searching.space(config, notes)

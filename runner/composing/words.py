@@ -81,7 +81,7 @@ def checked(words: Sequence[str]) -> list[str]:
             raise BadInput(f"{key}: is the runner's to say.", "run.log has what a run says.")
         if key.startswith("hydra.sweeper.params") and not override.is_delete():
             raise BadInput(
-                f"{key}: is an experiment's file's to say.", "Sweep in words: -m KEY=A,B."
+                f"{key}: is set in an experiment's YAML file only.", "Sweep with -m KEY=A,B."
             )
         if key in _PLACES:
             raise BadInput(f"{key}: is the runner's to say.", "RUNNER_OUTPUTS names a place.")
@@ -174,7 +174,7 @@ def _check_no_sweep_of_sweeps(override: Override) -> None:
     for name in map(str, said):
         if name in known and re.search(r"^hydra:", known[name].read_text(), re.MULTILINE):
             raise BadInput(
-                f"experiment: {name} is a sweep of its own, which one over experiments leaves out.",
+                f"experiment: {name} is a sweep of its own; it can't be part of another.",
                 f"Say experiment={name}, and the others after it.",
             )
 

@@ -75,8 +75,8 @@ def _open(cell: Planned, folder: Path, plan: Plan) -> Run:
         there = records.read_brief(place).cell
         if there != cell.experiment.cell:
             raise BadInput(
-                f"resume={places.relative(folder)}: the sweeper now asks for another cell "
-                f"{cell.number} than it did then.",
-                "Another version of it, it may be; leave resume out to search anew.",
+                f"resume={places.relative(folder)}: the sweeper now asks for a cell {cell.number} "
+                "that differs from the recorded one.",
+                "Its version may have changed. Leave resume out to search anew.",
             )
     return engine.open_cell(cell, folder, plan.swept, None, in_rounds=False)

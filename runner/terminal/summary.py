@@ -244,7 +244,7 @@ def _mark_front(cells: Sequence[_Cell], objective: Objective | None) -> str:
         return f"no cell has the {objective.words}: {_why_none(cells, objective)}"
     if len(objective.metrics) == 1:
         return f"* {objective.words}"
-    return f"* the front, {len(front)} cells: none else is as good in {objective.words}"
+    return f"* the front, {len(front)} cells that no other cell beats: {objective.words}"
 
 
 def _why_none(cells: Sequence[_Cell], objective: Objective) -> str:

@@ -102,6 +102,6 @@ def _check_place() -> None:
         )
     if warm.LOG_VARIABLE in os.environ:
         raise BadInput(
-            "runner.measure: was called in a process that measures, by what it measures.",
-            'Call it under `if __name__ == "__main__":`, so that it is not done by an import.',
+            "runner.measure: was called in a measuring process, by the code that is measured.",
+            'Call it under `if __name__ == "__main__":`, so that an import does not call it.',
         )

@@ -22,7 +22,7 @@ examples:
   python -m runner claims 000-04 001-12
       these, with the evidence: cells, figures, the rule that decided
   python -m runner claims my_claim.yaml
-      your own; conf/claim/ has examples of the form, and a file put there gets a name
+      a claim of your own, in the form of the files in conf/claim/; those are found by their id
   python -m runner claims resume=latest
       goes on where the last one stopped; where nothing is missing, judges it anew
 

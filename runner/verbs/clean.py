@@ -34,8 +34,8 @@ examples:
 
 From the embedded store the MLflow runs and their artifacts are gone for good; a server
 (tracking=server) has them in its trash until its `mlflow gc`. tracking=none leaves the store alone.
-Only runs, sweeps, fits, leaks and claims in outputs/ are ever deleted, whole, and none that still
-runs.
+Only what is in outputs/ is ever deleted: runs, sweeps, fits, leaks and claims, each as a whole.
+One that is still running is left.
 
 Exit codes: 0 deleted (or, without --yes, told), 1 something had to be left, 2 bad input."""
 

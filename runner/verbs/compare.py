@@ -33,7 +33,7 @@ examples:
   python -m runner compare RUN OTHER_RUN --allocations
       and what the one holds at its peak that the other doesn't
 
-A verdict is better, worse, same, unclear (and how many processes more would settle it) or not
+A verdict is better, worse, same, unclear (and how many more processes would settle it) or not
 comparable (and which part of the environment differs). Exit code 3: --fail-on or --budget found
 what it was asked to fail on.
 """
@@ -157,8 +157,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         action="append",
         default=[],
         help="exit with 3 if a candidate takes more (repeatable): tensor_peak_bytes=120MB, in kB, "
-        "MB, GB, KiB, MiB; of a peak that varies the highest that was seen counts, and what is not "
-        "known is over it",
+        "MB, GB, KiB, MiB; of a peak that varies the highest counts; an unknown figure is over "
+        "budget",
     )
     parser.add_argument(
         "--allocations",
@@ -193,7 +193,10 @@ def _budget(text: str) -> tuple[str, float]:
         raise BadInput(f"--budget {name}: there is no such metric.", nearest(name, METRICS))
     metric = METRICS[name]
     if not metric.smaller_is_better:
-        raise BadInput(f"--budget {name}: more of it is not worse.", "Name one that is.")
+        raise BadInput(
+            f"--budget {name}: a budget is an upper limit, and more of this is better.",
+            "Name a metric that should be small, such as tensor_peak_bytes.",
+        )
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", amount)
     if not found or found[2] not in _UNITS or not _suits(found[2], metric):
         raise BadInput(

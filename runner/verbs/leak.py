@@ -64,12 +64,14 @@ def main(words: Sequence[str]) -> int:
         plan = composition.plan(overrides, folder)
         if plan.search:
             raise BadInput(
-                "hydra/sweeper: leak takes every cell, and searches none.", "Leave it out."
+                "hydra/sweeper: leak measures every cell; it can't search.", "Leave it out."
             )
     if plan.search:
-        raise BadInput("hydra/sweeper: leak takes every cell, and searches none.", "Leave it out.")
+        raise BadInput("hydra/sweeper: leak measures every cell; it can't search.", "Leave it out.")
     if plan.launcher:
-        raise BadInput(f"hydra/launcher={plan.launcher}: leaks are sought here.", "Leave it out.")
+        raise BadInput(
+            f"hydra/launcher={plan.launcher}: leak runs on this machine only.", "Leave it out."
+        )
     if plan.resume:
         raise BadInput("resume: a search for leaks can't be resumed.", "Leave it out.")
     if not plan.cells:

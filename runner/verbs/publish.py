@@ -21,7 +21,11 @@ def main(arguments: Sequence[str]) -> int:
         "artifacts, a sweep's first run those of the sweep and its report.",
         epilog="Example: python -m runner publish outputs/runs/2025-01-31 tracking=local",
     )
-    parser.add_argument("path", nargs="+", help="a run's or a sweep's folder, or one above them")
+    parser.add_argument(
+        "path",
+        nargs="+",
+        help="a run's or a sweep's folder, or one above them; tracking=... as for a run",
+    )
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     options = parser.parse_intermixed_args(arguments)
     words, paths = apart(options.path)

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         "--peak", action="store_true", help="print what the peak is made of instead"
     )
     parser.add_argument(
-        "--by", choices=("line", "layer", "op"), help="of --peak: by what; by line, if not said"
+        "--by", choices=("line", "layer", "op"), help="how --peak is grouped; line by default"
     )
     parser.add_argument("--pictures", action="store_true", help="also the pictures, as PNG")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
