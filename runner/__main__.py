@@ -82,7 +82,7 @@ def _say_no_room(error: OSError) -> int:
     where = f"{error.filename}: " if error.filename else ""
     print(
         f"runner: {where}the disk is full; every trial that had ended before is kept.\n"
-        "  Make room, then go on: -m ... resume=latest for a sweep, the same words for a run.",
+        "  Make room, then go on: repeat the words, for a sweep with resume=latest added.",
         file=sys.stderr,
     )
     return 1

@@ -137,7 +137,7 @@ def check_code(runs: Sequence[Run]) -> None:
         many = f", nor are {len(changed) - 1} more files" if len(changed) > 1 else ""
         raise BadInput(
             f"resume: {file} is not what cell {run.planned.number} was measured from{many}.",
-            "Bring back what it was, or leave resume out to measure every cell anew.",
+            "Restore the file as it was, or leave resume out to measure every cell anew.",
         )
 
 

@@ -97,6 +97,6 @@ def kept(file: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         why = f"it has no {error}" if isinstance(error, KeyError) else str(error)
         raise BadInput(
             f"{places.relative(file)}: can't be read ({why[:200]}).",
-            "What was measured is there all the same; to go on, start anew.",
+            "The records beside it are not lost, but resuming needs this file: start anew.",
         ) from None
     return found

@@ -15,7 +15,8 @@ python -m runner fit vary=FIELD [max=N] [--json] [OVERRIDES]
 Finds the largest value of an integer field that completes under a memory cap, by real runs: the
 answer completes as a plain run, and the next value is out of memory. It starts from the value that
 the field has, and takes few trials, guided by what the smaller ones asked their allocator for. A
-comma list among the overrides makes strategies, which are compared.
+comma list among the overrides makes strategies, which are searched side by side (one by one with
+measure.side_by_side=1) and compared.
 
   python -m runner fit vary=batch_size device.memory_limit_mb=512 scenario=keras_training \\
       scenario.model=transformer scenario.recompute=true,false
