@@ -87,14 +87,20 @@ def together(earlier: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, An
     """This machine, for a run that goes on here with what was measured on an earlier one. Where the
     two differ in what times depend on, all that took part are named: then the run's times don't
     compare with those of one machine."""
-    same = all(earlier.get(part) == now[part] for part in _DECISIVE)
-    if same and _TOGETHER not in earlier:
+    if _decisive(earlier) == _decisive(now) and _TOGETHER not in earlier:
         return dict(now)
     hosts = {*earlier.get(_TOGETHER, (earlier.get("host"),)), now["host"]}
     return {**now, _TOGETHER: sorted(map(str, hosts))}
 
 
-_DECISIVE = ("versions", "python", "cpu", "cores", "kernel", "flags", "gpu")
+def _decisive(machine: Mapping[str, Any]) -> list[Any]:
+    """Of the cards who drives them and what they are: their clocks change from moment to moment."""
+    gpu = machine.get("gpu") or {}
+    cards = [card["name"] for card in gpu.get("cards") or ()]
+    parts = ("versions", "python", "cpu", "cores", "kernel", "flags")
+    return [*(machine.get(part) for part in parts), gpu.get("driver"), cards]
+
+
 _TOGETHER = "measured_on"
 
 
