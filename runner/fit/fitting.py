@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -68,34 +68,39 @@ def _searched(
 ) -> tuple[list[Limit], Interrupted | None]:
     limits = [Limit(strategy, asked.vary) for strategy in sought]
     most = asked.most or search.MOST
-    unfinished: set[int] = set()
+    searches: list[Future[None]] = []
     try:
         with session.opened(folder) as opened:
             at_once = sought[0].cell.experiment.measure.side_by_side
             turns = company.Turns(opened.server, at_once)
             with ThreadPoolExecutor(turns.size) as threads:
-                searches = [
-                    threads.submit(
-                        probes.search, limit, most, turns, folder, opened.machine, onlooker.trial
-                    )
-                    for limit in limits
-                ]
+                look, machine = onlooker.trial, opened.machine
                 try:
+                    for limit in limits:
+                        searches.append(
+                            threads.submit(probes.search, limit, most, turns, folder, machine, look)
+                        )
                     for each in searches:
                         each.result()
                 except BaseException:
-                    unfinished = {n for n, each in enumerate(searches) if not each.done()}
                     threads.shutdown(wait=False, cancel_futures=True)
                     opened.server.cut()
                     raise
     except Interrupted as stop:
-        for number in unfinished:
-            limits[number].stop(str(stop))
-        kept = (limit for n, limit in enumerate(limits) if limit.trials or n not in unfinished)
-        return list(kept), stop
+        whole = {n for n, each in enumerate(searches) if _is_whole(each)}
+        for number, limit in enumerate(limits):
+            if number not in whole:
+                limit.stop(str(stop))
+        begun = [limit for n, limit in enumerate(limits) if limit.trials or n in whole]
+        return begun or limits, stop
     finally:
         onlooker.close()
     return limits, None
+
+
+def _is_whole(search: Future[None]) -> bool:
+    """Whether it came to its own end; all of them are over."""
+    return not search.cancelled() and search.exception() is None
 
 
 def _keep(asked: Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
