@@ -27,7 +27,9 @@ import mmap
 import os
 import resource
 import time
+import weakref
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from runner.records import Phase
@@ -61,6 +63,7 @@ class HostMemory:
     def __init__(self, number: int = 0) -> None:
         self._status = os.open("/proc/self/status", os.O_RDONLY)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY)
+        opened = [self._status, self._statm]
         self._page = os.sysconf("SC_PAGE_SIZE")
         cpus = os.cpu_count() or 1
         self._hands_in = max(32, 2 * cpus)
@@ -71,9 +74,11 @@ class HostMemory:
         self.problem: str | None = None
         try:
             self._clear = os.open("/proc/self/clear_refs", os.O_WRONLY)
+            opened.append(self._clear)
             self._clear_mark()
         except OSError as error:
             self.problem = f"the kernel keeps no resettable high-water mark ({error.strerror})"
+        weakref.finalize(self, _close, opened)  # a program that trains often has one each time
 
     def forget(self) -> None:
         """Start the high-water mark anew, from what is resident now."""
@@ -136,6 +141,11 @@ class HostMemory:
 
     def _clear_mark(self) -> None:
         os.pwrite(self._clear, b"5", 0)
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for each in descriptors:
+        os.close(each)
 
 
 class _Pages:
