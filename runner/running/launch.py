@@ -109,7 +109,7 @@ def _hand_out(
             for number in sorted(begun):
                 try:
                     launch({number})
-                except BrokenProcessPool as again:
+                except Exception as again:  # as below
                     problems[number] = _said(again)
         except Exception as error:  # whatever a launcher raises, the cells' records are what counts
             for number in left:
