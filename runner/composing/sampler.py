@@ -158,7 +158,6 @@ def _values(distribution: BaseDistribution) -> list[Any]:
     low, high = distribution.low, distribution.high
     step = getattr(distribution, "step", None) or getattr(distribution, "q", None)
     if step is None or (high - low) / step > 100:
-        low, high = max(low, 1e-12), high
         spread = [low + (high - low) * share / 100 for share in range(101)]
         if type(distribution).__name__.endswith("LogUniformDistribution"):
             spread = [low * (high / low) ** (share / 100) for share in range(101)]
