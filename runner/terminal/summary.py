@@ -236,7 +236,7 @@ def _mark_front(cells: Sequence[_Cell], objective: Objective | None) -> str:
     """Put the cells that a search was for first, and say which they are."""
     if objective is None:
         return ""
-    front = objective.front([cell.record for cell in cells])
+    front = objective.front([cell.record for cell in cells if cell.record])
     for cell in cells:
         cell.is_front = any(cell.record is each for each in front)
         cell.order = [not cell.is_front, *cell.order]
@@ -244,11 +244,13 @@ def _mark_front(cells: Sequence[_Cell], objective: Objective | None) -> str:
         return f"no cell has the {objective.words}: {_why_none(cells, objective)}"
     if len(objective.metrics) == 1:
         return f"* {objective.words}"
-    return f"* the front, {len(front)} cells that no other cell beats: {objective.words}"
+    many = "1 cell" if len(front) == 1 else f"{len(front)} cells"
+    return f"* the front, {many} that no other cell beats: {objective.words}"
 
 
 def _why_none(cells: Sequence[_Cell], objective: Objective) -> str:
-    return next(filter(None, (objective.why_not(cell.record) for cell in cells)), "none was run")
+    found = (objective.why_not(cell.record) for cell in cells if cell.record)
+    return next(filter(None, found), "none was run")
 
 
 def _apart(plan: Plan) -> str:
@@ -258,10 +260,11 @@ def _apart(plan: Plan) -> str:
 
 
 class _Cell:
-    """What the table says of one record; the rest of it is let go."""
+    """What the table says of one record; the rest of it is let go, but for what a search asks."""
 
     def __init__(self, folder: Path, plan: Plan, objective: Objective | None = None) -> None:
-        record = self.record = records.read_brief(folder)
+        record = records.read_brief(folder)
+        self.record = record if objective else None
         self.name = folder.name
         words = selection.words(record)
         said = (record.sweep or {}).get("swept", {})
