@@ -62,10 +62,6 @@ def main(words: Sequence[str]) -> int:
     folder = folders.new_folder("leaks")
     with interruptible():
         plan = composition.plan(overrides, folder)
-        if plan.search:
-            raise BadInput(
-                "hydra/sweeper: leak measures every cell; it can't search.", "Leave it out."
-            )
     if plan.search:
         raise BadInput("hydra/sweeper: leak measures every cell; it can't search.", "Leave it out.")
     if plan.launcher:
