@@ -125,7 +125,6 @@ def judge(record: Record) -> Leak:
     host = record.metrics.get("host_growth_bytes_per_step")
     tensor = record.metrics.get("tensor_growth_bytes_per_step")
     held = next((each.facts["held"] for each in record.trials if "held" in each.facts), None)
-    on_host = not str(record.environment.get("device") or "CPU").startswith("GPU")
     holders, stopped = _holders(held) if held else ((), ())
     little: tuple[Holder, ...] = ()
     if sum(each.bytes_per_step for each in holders) < LEAST_BYTES:
@@ -135,7 +134,7 @@ def judge(record: Record) -> Leak:
         what = "tensors, as the memory trial counted them"
         holders = (*holders, Holder("tensor", tensor, None, None, None, None, what))
     holders = _as_counted(holders, tensor or 0.0)
-    explained = sum(each.bytes_per_step for each in holders if on_host or each.kind != "tensor")
+    explained = sum(_of_host(record, holders))
     if held and host and (by_malloc := _by_malloc(record, host, explained)):
         holders = (*holders, by_malloc)
         explained += by_malloc.bytes_per_step
@@ -157,6 +156,12 @@ def judge(record: Record) -> Leak:
         sentence=sentence,
         notes=tuple(_notes(record, replace(leak, verdict=verdict), little)),
     )
+
+
+def _of_host(record: Record, holders: Iterable[Holder]) -> Iterable[float]:
+    """Their bytes a step; tensors on a card are none of the host's."""
+    on_card = str(record.environment.get("device") or "CPU").startswith("GPU")
+    return (each.bytes_per_step for each in holders if not (on_card and each.kind == "tensor"))
 
 
 # Holders.
@@ -395,7 +400,7 @@ def _would_have_shown(record: Record, leak: Leak) -> bool:
     """Whether the timing trials, which take more steps than can be traced, would have had to see
     what still rose while it was traced, and saw nothing: then it stops, or comes and goes."""
     host = leak.host_growth_bytes_per_step
-    rate = sum(each.bytes_per_step for each in leak.holders if each.kind != "malloc")
+    rate = sum(_of_host(record, [each for each in leak.holders if each.kind != "malloc"]))
     timed = [each for each in record.trials if each.steps.get("host_bytes")]
     if host is None:
         courses = [course for trial in timed for course in _courses(trial)]

@@ -187,6 +187,14 @@ def test_what_rises_while_it_is_traced_and_not_while_it_is_timed_fills() -> None
     assert leak.sentence.startswith("rises and stops: ")
 
 
+def test_tensors_that_stay_on_a_card_grow_however_level_the_host_is() -> None:
+    found = record(place("tensor", [each * 40 for each in RISING]), host_growth=0)
+    found.trials[0].steps["host_bytes"] = [25e6] * 200
+    found.environment["device"] = "GPU:0"
+    found.metrics["tensor_growth_bytes_per_step"] = 40_000
+    assert judge(found).verdict == "grows"
+
+
 def test_what_was_taken_out_of_memory_that_was_free_already_is_a_row_below_nothing() -> None:
     found = record(place(), host_growth=900)
     found.trials[0].facts["malloc"] = books_with(free_slope=-95)
