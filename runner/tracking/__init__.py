@@ -284,10 +284,10 @@ class BackgroundTracker:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        in_order = self._given_up is None and self._answered >= READY
+        in_order = self._given_up is None and (self._answered >= READY or bool(self._sent))
         try:
-            # The end of its input ends it, once a record under way is in. While it still imports
-            # MLflow it does not listen, and there is nothing to wait for.
+            # The end of its input ends it, once what was sent is in. While it still imports MLflow
+            # and was sent nothing, there is nothing to wait for.
             process.stdin.close()
             process.wait(PATIENCE_SECONDS if in_order else 0.0)
         except (OSError, subprocess.TimeoutExpired):
