@@ -289,11 +289,11 @@ def _checked(hint: Any, value: Any, where: str) -> Any:
 def _whole(said: str, where: str) -> str:
     """What to write for a number with a unit, for two with something between them, or another."""
     if where.endswith("_mb") and (
-        size := re.fullmatch(r"(\d+) ?([KMGT])i?B?", said, re.IGNORECASE)
+        size := re.fullmatch(r"(\d{1,18}) ?([KMGT])i?B?", said, re.IGNORECASE)
     ):
         mega = int(size[1]) * 1024 ** ("KMGT".index(size[2].upper()) - 1)
         return f"It counts in MB: write {where}={max(1, round(mega))}."
-    if bounds := re.fullmatch(r"(\d+)(?:\.\.|-|:)(\d+)", said):
+    if bounds := re.fullmatch(r"(\d{1,18})(?:\.\.|-|:)(\d{1,18})", said):
         return f"To try several: -m '{where}=range({bounds[1]},{int(bounds[2]) + 1})'."
     return f"Write {where}=32."
 
