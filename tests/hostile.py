@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from runner.__main__ import main
 from runner.isolation.server import Server
-from runner.running import engine
+from runner.running import engine, loading
 
 Words = list[str]
 SECONDS = 20.0
@@ -217,6 +217,7 @@ def answer(words: Sequence[str], outputs: Path) -> Answer:
             mock.patch.object(sys, "stderr", said),
             mock.patch.object(engine, "open_plan", _let_in),
             mock.patch.object(Server, "start", _let_in),
+            mock.patch.object(loading, "ahead", return_value=nullcontext()),  # whatever was typed
         ):
             code = main(words)
     except _TooLong:

@@ -85,7 +85,10 @@ class Server:
         """End everything, while other threads wait for their trials: they hear of it at once, even
         where TensorFlow is still loading, and begin no more."""
         self._is_cut = True
-        self.stop()
+        for server in list(_servers.values()):
+            _kill(_pid_of(server))  # who waits for one to start a child holds the lock
+        with _starting:
+            self.stop()
 
     def run(
         self,
@@ -135,6 +138,8 @@ class Server:
         device = assignment.experiment.device
         for last in (False, True):  # the other meters know glibc's malloc alone
             with _starting:
+                if self._is_cut:
+                    raise ServerError("the server was ended.", "Nothing more is to be measured.")
                 self.start(mallocs.environment(device) if assignment.is_timed else None)
             try:
                 trial = self._run_once(assignment, timeout_seconds, on_phase, log)
@@ -165,9 +170,10 @@ class Server:
                 target=main, args=(assignment, theirs, their_output, scratch)
             )
             try:
-                if self._is_cut:
-                    raise EOFError
-                _start(process)
+                with _starting:
+                    if self._is_cut:
+                        raise EOFError
+                    _start(process)
                 _words.keep(self.log)
             except (EOFError, OSError) as error:
                 ours.close()
@@ -464,6 +470,10 @@ def _said(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _server_pid() -> int | None:
+    return _pid_of(forkserver._forkserver)
+
+
+def _pid_of(server: forkserver.ForkServer) -> int | None:
     """The standard library keeps it to itself; needed to tell a lost server from a lost child."""
-    pid: int | None = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    pid: int | None = getattr(server, "_forkserver_pid", None)
     return pid

@@ -150,7 +150,7 @@ def _gpu(device: Device, cards: list[Any], facts: dict[str, Any], *, exact: bool
             f"it sees {', '.join(facts['devices'])}.",
             f"Say device.index={' or '.join(map(str, range(len(cards))))}, or device=cpu."
             if cards
-            else "Install the driver and `pip install 'tensorflow[and-cuda]'`, or say device=auto.",
+            else "Install the driver and the extra [gpu] (see README.md), or say device=auto.",
         )
     card = cards[device.index]
     tf.config.set_visible_devices([card], "GPU")

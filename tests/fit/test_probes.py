@@ -81,7 +81,7 @@ def test_a_gpu_that_is_not_there_is_bad_input_in_a_run_that_says_what_there_is_a
     assert done.stdout == ""
     assert done.stderr.splitlines() == [
         "runner: device=gpu: TensorFlow sees no GPU:0 here; it sees CPU:0.",
-        "  Install the driver and `pip install 'tensorflow[and-cuda]'`, or say device=auto.",
+        "  Install the driver and the extra [gpu] (see README.md), or say device=auto.",
     ]
     assert not outputs.exists()
 

@@ -30,6 +30,7 @@ import time
 import weakref
 from array import array
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from runner.records import Phase
@@ -157,6 +158,8 @@ class _Pages:
         self.bytes = count * self._page
         self.held_bytes = 0
         self._map = mmap.mmap(-1, 2 * self.bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        with suppress(OSError):  # a kernel without huge pages needn't be told
+            self._map.madvise(mmap.MADV_NOHUGEPAGE)
         address = ctypes.addressof(ctypes.c_char.from_buffer(self._map))
         a_table = self._page * self._page // 8  # one of 8 bytes a page, and it fills a page
         fits = address // a_table == (address + self.bytes - 1) // a_table
