@@ -387,7 +387,7 @@ def test_a_pipe_ends_with_the_run_though_the_code_left_a_daemon_behind(
 
 
 def test_ctrl_c_while_tensorflow_loads_leaves_no_folder(outputs: Path, tmp_path: Path) -> None:
-    temporary = tmp_path / "temporary"
+    temporary = tmp_path / ("temporary" * 12)  # too long for the path of a socket
     temporary.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "runner", *ENDLESS],

@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from multiprocessing import connection, forkserver, spawn
+from multiprocessing import connection, forkserver, spawn, util
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from threading import Event, RLock, Thread
@@ -72,6 +72,7 @@ class Server:
         _take_turns(frozenset(environment.items()))
         if (pid := _server_pid()) is not None and lifeline.state(pid) == "T":
             _kill(pid)  # stopped, it would take requests and never answer one
+        _find_room_for_sockets()
         self._context.set_forkserver_preload(["runner.trial.warm"])
         with _said({**environment, warm.LOG_VARIABLE: _words.path}):
             forkserver.ensure_running()
@@ -435,6 +436,21 @@ def _put_in_place(chosen: forkserver.ForkServer) -> None:
     forkserver.connect_to_new_process = chosen.connect_to_new_process
     forkserver.get_inherited_fds = chosen.get_inherited_fds
     forkserver.set_forkserver_preload = chosen.set_forkserver_preload
+
+
+_LONGEST_PLACE = 70
+"""What is left of the 107 characters that a socket's path may have, by a name in a folder in it."""
+
+
+def _find_room_for_sockets() -> None:
+    """The server listens in a folder for temporary files, and TMPDIR may name one too far down."""
+    if len(tempfile.gettempdir()) <= _LONGEST_PLACE:
+        return
+    chosen, tempfile.tempdir = tempfile.tempdir, "/tmp"
+    try:
+        util.get_temp_dir()  # made once, for all sockets
+    finally:
+        tempfile.tempdir = chosen
 
 
 @contextlib.contextmanager
