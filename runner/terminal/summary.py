@@ -151,6 +151,8 @@ def _exact(record: Record) -> str:
         usual = min(peaks, key=lambda peak: (-peaks.count(peak), peak))
         times = peaks.count(max(peaks))
         low, high = (readable("tensor_peak_bytes", each) for each in (usual, max(peaks)))
+        if low == high:
+            low, high = f"{usual:,} bytes", f"{max(peaks):,}"
         below = f"{low} in {peaks.count(usual)}, up to {high} " if usual < max(peaks) else ""
         exact += f"; {below}in {times} of {len(peaks)} processes"
         if min(peaks) < usual:

@@ -162,6 +162,10 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
             [2_137_784] * 8 + [2_300_604],
             "2,300,604 bytes; 2.14 MB in 8, up to 2.30 MB in 1 of 9 processes",
         ),
+        (
+            [78_430] * 4 + [78_434] * 3,
+            "78,434 bytes; 78,430 bytes in 4, up to 78,434 in 3 of 7 processes",
+        ),
         ([4_804] * 6 + [4_290] * 3, "4,804 bytes; in 6 of 9 processes, down to 4.29 kB"),
     ],
 )
