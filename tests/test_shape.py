@@ -124,3 +124,11 @@ def test_a_name_that_no_file_can_have_is_bad_input() -> None:
     for name in ("x" * 5000, "a\0b"):
         with pytest.raises(BadInput):
             records.find(Path(name))
+
+
+def test_a_number_too_large_for_a_column_of_whole_numbers_is_a_rough_one(folder: Path) -> None:
+    path = folder / records.RECORD_FILE
+    data = json.loads(path.read_text())
+    data["spec"]["measure"]["steps"] = -(2**70)
+    path.write_text(json.dumps(data))
+    assert fell_short(folder) is None

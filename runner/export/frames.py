@@ -109,7 +109,7 @@ def _typed(values: list[Any]) -> pandas.api.extensions.ExtensionArray:
     kinds = {type(value) for value in values if value is not None}
     if kinds == {bool}:
         return pandas.array(values, dtype="boolean")
-    if kinds == {int}:
+    if kinds == {int} and all(abs(value or 0) < 2**63 for value in values):
         return pandas.array(values, dtype="Int64")
     if kinds <= {int, float}:
         missing = float("nan")
