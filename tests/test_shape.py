@@ -126,9 +126,18 @@ def test_a_name_that_no_file_can_have_is_bad_input() -> None:
             records.find(Path(name))
 
 
-def test_a_number_too_large_for_a_column_of_whole_numbers_is_a_rough_one(folder: Path) -> None:
+@pytest.mark.parametrize("number", [-(2**70), 10**400])
+def test_a_number_too_large_for_a_column_ends_no_view(folder: Path, number: int) -> None:
     path = folder / records.RECORD_FILE
     data = json.loads(path.read_text())
-    data["spec"]["measure"]["steps"] = -(2**70)
+    data["spec"]["parameters"]["iterations"] = number
+    path.write_text(json.dumps(data))
+    assert fell_short(folder) is None
+
+
+def test_an_interval_that_reaches_below_nothing_is_drawn_from_nothing(folder: Path) -> None:
+    path = folder / records.RECORD_FILE
+    data = json.loads(path.read_text())
+    data["intervals"]["step_seconds"] = [-1, 1]
     path.write_text(json.dumps(data))
     assert fell_short(folder) is None

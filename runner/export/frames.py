@@ -111,7 +111,7 @@ def _typed(values: list[Any]) -> pandas.api.extensions.ExtensionArray:
         return pandas.array(values, dtype="boolean")
     if kinds == {int} and all(abs(value or 0) < 2**63 for value in values):
         return pandas.array(values, dtype="Int64")
-    if kinds <= {int, float}:
+    if kinds <= {int, float} and all(abs(value or 0) < 10**300 for value in values):
         missing = float("nan")
         return pandas.array([missing if v is None else v for v in values], dtype="float64")
     words = [None if value is None else printable(selection.word(value)) for value in values]

@@ -63,13 +63,16 @@ class Linear:
 
 @dataclass(frozen=True)
 class Log:
-    """The same for what is above 0 and spans decades; ticks at 1, 2, 5, 10, or fewer."""
+    """The same for what is above 0 and spans decades, all else being at its low end; ticks at 1, 2,
+    5, 10, or fewer."""
 
     low: float
     high: float
     text: Callable[[float], str]
 
     def place(self, value: float) -> float:
+        if value <= 0:
+            return 0.0
         span = math.log(self.high / self.low)
         return math.log(value / self.low) / span if span else 0.5
 
