@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import importlib.metadata
 import os
 import platform
 import sys
@@ -151,7 +150,9 @@ def _version() -> str:
     if clone := places.project():
         told: dict[str, dict[str, str]] = tomllib.loads((clone / "pyproject.toml").read_text())
         return told["project"]["version"]
-    return importlib.metadata.version("runner")
+    from importlib import metadata  # a dozen modules, which nothing else here needs
+
+    return metadata.version("runner")
 
 
 def _call(verb: str, words: list[str]) -> int:

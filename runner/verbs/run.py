@@ -20,16 +20,20 @@ def _run(words: Sequence[str], started: float) -> int:
     # Imported late: TensorFlow is loading meanwhile.
     from runner.composing import composition
     from runner.plan import PLAN_FILE
-    from runner.running import folders, session
+    from runner.running import folders
     from runner.running.interruption import interruptible
-    from runner.terminal import summary
-    from runner.terminal.progress import Progress
 
     folder = folders.new_folder("sweeps")
     with interruptible():
         plan = composition.plan(words, folder)
     if not plan.cells:
         return 0  # Hydra was asked to tell something (--cfg job), and has
+
+    # And these once there is something to measure: a mistake is answered without them.
+    from runner.running import session
+    from runner.terminal import summary
+    from runner.terminal.progress import Progress
+
     if plan.resume:
         if not plan.is_sweep:
             raise BadInput("resume: only a sweep can be resumed.", "Add -m, or leave it out.")
