@@ -12,11 +12,11 @@ from typing import Protocol
 
 from runner import places
 from runner.errors import Interrupted
-from runner.fit import picture, probes, search
+from runner.fit import probes, search
 from runner.fit.probes import Limit, Strategy
 from runner.fit.strategies import strategies
 from runner.running import company, folders, session
-from runner.running.interruption import interruptible
+from runner.running.interruption import interruptible, uncut
 
 RESULT_FILE = "fit.json"
 PICTURE_FILE = "fit.svg"
@@ -58,9 +58,17 @@ def fitted(asked: Asked, onlooker: Onlooker) -> Fitted:
     with interruptible():
         sought = strategies(asked.vary, asked.overrides, folder)
         session.require_devices([strategy.cell.experiment for strategy in sought])
+        with (
+            uncut()
+        ):  # matplotlib takes its time: a mistake is answered before, and TensorFlow loads
+            from runner.fit import picture
         with folders.held(folder):
             limits, interrupted = _searched(asked, sought, folder, onlooker)
-    return Fitted(folder, limits, _keep(asked, limits, folder), interrupted)
+    _keep(asked, limits, folder)
+    drawn = folder / PICTURE_FILE if any(limit.probes for limit in limits) else None
+    if drawn:
+        picture.draw(limits, drawn)
+    return Fitted(folder, limits, drawn, interrupted)
 
 
 def _searched(
@@ -103,8 +111,7 @@ def _is_whole(search: Future[None]) -> bool:
     return not search.cancelled() and search.exception() is None
 
 
-def _keep(asked: Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
-    """The result as a file, and the picture, if there is anything to draw."""
+def _keep(asked: Asked, limits: Sequence[Limit], folder: Path) -> None:
     told = {
         "schema": 1,
         "vary": asked.vary,
@@ -113,7 +120,3 @@ def _keep(asked: Asked, limits: Sequence[Limit], folder: Path) -> Path | None:
         "strategies": [limit.to_json() for limit in limits],
     }
     places.write(folder / RESULT_FILE, json.dumps(told, indent=1))
-    if not any(limit.probes for limit in limits):
-        return None
-    picture.draw(limits, folder / PICTURE_FILE)
-    return folder / PICTURE_FILE

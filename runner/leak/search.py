@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner import places, records
-from runner.isolation.server import Server
 from runner.judging import leak as judging
 from runner.judging.leak import Leak
 from runner.leak import cells, remedies
 from runner.leak.cells import Attempt
 from runner.plan import Plan, Planned
-from runner.running import engine, environment, folders
+from runner.running import engine, session
 from runner.terminal.progress import Progress, swept_words
 
 
@@ -42,16 +41,13 @@ class Search:
     _number: int = 0
 
     def run(self) -> None:
-        self._server = Server(folders.log_file(self.folder))
         self._progress = Progress()
         try:
-            self._server.start()
-            self._machine = environment.describe()
-            for cell in self.plan.cells:
-                self._seek(cell)
+            with session.opened(self.folder) as self._session:
+                for cell in self.plan.cells:
+                    self._seek(cell)
         finally:
             self._progress.close()
-            self._server.stop()
 
     def _seek(self, cell: Planned) -> None:
         name = self._name(cell)
@@ -78,8 +74,8 @@ class Search:
         result = engine.run_all(
             runs,
             self.folder,
-            self._server,
-            self._machine,
+            self._session.server,
+            self._session.machine,
             self._progress,
             engine.nobody,
             self.plan.cells[0].experiment.seed,

@@ -14,18 +14,18 @@ from runner.isolation import server
 
 
 @contextmanager
-def ahead(words: Sequence[str]) -> Iterator[None]:
-    """Where the words that follow will need it, as far as a look can tell. Whatever comes of them,
-    nothing is left running."""
+def ahead(is_wanted: bool = True) -> Iterator[None]:
+    """Where it will be, as far as a look at the words can tell. Whatever comes of them, nothing is
+    left running."""
     try:
-        if _measures(words):
+        if is_wanted:
             server.Server(Path(os.devnull)).start()
         yield
     finally:
         server.end_all()
 
 
-def _measures(words: Sequence[str]) -> bool:
+def wanted_by(words: Sequence[str]) -> bool:
     """Not where Hydra is only to tell something, or to run it elsewhere."""
     chosen = any(word.startswith(("scenario=", "experiment=")) for word in words)
     flags = {word for word in words if word.startswith("-")}

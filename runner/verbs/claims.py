@@ -48,11 +48,14 @@ def main(arguments: Sequence[str]) -> int:
     resume = settings.pop("resume", None)
 
     # Imported late, so that --help and a mistyped word are answered at once.
-    from runner.claims import measuring, summary
-    from runner.terminal.progress import Progress
+    from runner.running import loading
 
-    asked = measuring.Asked.of(names, settings, resume and str(resume))
-    judged = measuring.measured(asked, Progress())
+    with loading.ahead(not resume):  # of what is gone on with, nothing may be missing
+        from runner.claims import measuring, summary
+        from runner.terminal.progress import Progress
+
+        asked = measuring.Asked.of(names, settings, resume and str(resume))
+        judged = measuring.measured(asked, Progress())
     if judged.interrupted:
         print(f"runner: {judged.interrupted}; what was finished is kept:", file=sys.stderr)
         print(f"  python -m runner claims resume={places.relative(judged.folder)}", file=sys.stderr)

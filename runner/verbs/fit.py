@@ -48,12 +48,15 @@ def main(words: Sequence[str]) -> int:
         raise BadInput(f"max: {most!r} is not a whole number from 1.", "Write max=1000.")
     overrides = tuple(word for word in rest if word not in ("--json", "-m", "--multirun"))
 
-    # Imported late, so that --help and a mistyped word are answered at once.
-    from runner.fit import fitting, summary
-
     started = time.monotonic()
-    asked = fitting.Asked(own["vary"], None if most is None else int(most), overrides)
-    fitted = fitting.fitted(asked, summary.Progress())
+    # Imported late, so that --help and a mistyped word are answered at once.
+    from runner.running import loading
+
+    with loading.ahead(loading.wanted_by(overrides)):
+        from runner.fit import fitting, summary
+
+        asked = fitting.Asked(own["vary"], None if most is None else int(most), overrides)
+        fitted = fitting.fitted(asked, summary.Progress())
     if "--json" in rest:
         print(json.dumps([limit.to_json() for limit in fitted.limits], indent=1))
     else:

@@ -52,13 +52,19 @@ def main(words: Sequence[str]) -> int:
     own = ("--json", "--no-remedies")
     overrides = [word for word in words if word not in own]
 
+    started = time.monotonic()
     # Imported late, so that --help is answered at once.
+    from runner.running import loading
+
+    with loading.ahead(loading.wanted_by(overrides)):
+        return _answer(overrides, "--no-remedies" not in words, "--json" in words, started)
+
+
+def _answer(overrides: Sequence[str], with_remedies: bool, as_json: bool, started: float) -> int:
     from runner.composing import composition
-    from runner.leak.search import Search
-    from runner.running import folders, session
+    from runner.running import folders
     from runner.running.interruption import interruptible
 
-    started = time.monotonic()
     folder = folders.new_folder("leaks")
     with interruptible():
         plan = composition.plan(overrides, folder)
@@ -72,7 +78,12 @@ def main(words: Sequence[str]) -> int:
         raise BadInput("resume: a search for leaks can't be resumed.", "Leave it out.")
     if not plan.cells:
         return 0  # Hydra was asked to tell something, and has
-    search = Search(plan, folder, "--no-remedies" not in words)
+
+    # And these once there is something to measure: a mistake is answered without them.
+    from runner.leak.search import Search
+    from runner.running import session
+
+    search = Search(plan, folder, with_remedies)
     interrupted: Interrupted | None = None
     with interruptible():
         session.require_devices([cell.experiment for cell in plan.cells])
@@ -82,7 +93,7 @@ def main(words: Sequence[str]) -> int:
         except Interrupted as stop:
             interrupted = stop
     _keep(search.leaks, folder)
-    _print(search, plan.is_sweep, "--json" in words, time.monotonic() - started)
+    _print(search, plan.is_sweep, as_json, time.monotonic() - started)
     if interrupted:
         print(f"runner: {interrupted}; what was finished is kept.", file=sys.stderr)
         return interrupted.exit_code

@@ -12,7 +12,7 @@ from runner.running import loading
 
 def main(words: Sequence[str]) -> int:
     started = time.monotonic()
-    with loading.ahead(words):
+    with loading.ahead(loading.wanted_by(words)):
         return _run(words, started)
 
 

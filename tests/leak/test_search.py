@@ -16,7 +16,7 @@ from runner.leak import cells, search
 from runner.leak.search import Search
 from runner.plan import Planned
 from runner.records import Outcome, Status, Trial
-from runner.running import lifecycle
+from runner.running import lifecycle, session
 from runner.running.engine import Result
 
 
@@ -94,7 +94,7 @@ def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(
         return Result(folder, (), Interrupted(signal.SIGINT))
 
     idle = SimpleNamespace(start=lambda: None, stop=lambda: None)
-    monkeypatch.setattr(search, "Server", lambda _: idle)
+    monkeypatch.setattr(session, "Server", lambda _: idle)
     monkeypatch.setattr(search.engine, "run_all", run_all)
     plan = composition.plan(["-m", "scenario=python_loop", "batch_size=1,2"], tmp_path / "plan")
     with pytest.raises(Interrupted):
