@@ -57,7 +57,8 @@ def go_through(
     traced, started, seconds = 0, clock(), 0.0
     while traced < LEAST_STEPS or (traced < MOST_STEPS and clock() - started < MOST_SECONDS):
         began = clock()
-        gc.collect()  # empties Python's free lists, in which a step would find memory of our own
+        if gc.isenabled():  # it empties free lists, in which a step would find memory of our own
+            gc.collect()
         spans(Phase.STEPS, number, partial(_once, step))
         seconds += clock() - began
         threads.mark()

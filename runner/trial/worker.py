@@ -237,7 +237,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
         if children := len(list(lifeline.descendants(os.getpid()))):
             facts["child_processes"] = max(children, facts.get("child_processes", 0))
 
-    meter = TimingMeter(HostMemory(assignment.index), limits.most_steps)
+    meter = TimingMeter(HostMemory(assignment.index), books, limits.most_steps)
     compiling.leave_out(meter.pause, meter.resume)
     steps = _on_a_bare_stack(
         go_through,

@@ -37,6 +37,8 @@ class Books:
     def __init__(self, most_steps: int = 0) -> None:
         self._rows = array("q", bytes(8 * 3 * (_EVERY_ONE + most_steps // _THEN_EVERY)))
         self._used = 0
+        self._collected = 0
+        self._before_collection: _MallInfo | None = None
         self._read = getattr(_libc, "mallinfo2", None) if _is_glibcs() else None
         if self._read is not None:
             self._read.restype = _MallInfo
@@ -47,15 +49,28 @@ class Books:
         info = self._read()
         if self._used == len(self._rows):
             self._rows.extend((0, 0, 0))
-        for figure in (step, info.uordblks + info.hblkhd, info.fordblks):
+        for figure in (step, _in_use(info), info.fordblks):
             self._rows[self._used] = figure
             self._used += 1
+
+    def begin_collection(self) -> None:
+        self._before_collection = self._read and self._read()
+
+    def end_collection(self) -> None:
+        """What Python's collector freed, whether or not malloc has kept it."""
+        if self._read is not None and self._before_collection is not None:
+            self._collected = max(0, _in_use(self._before_collection) - _in_use(self._read()))
 
     def to_json(self) -> dict[str, Any] | None:
         if not self._used:
             return None
         columns = (self._rows[column : self._used : 3].tolist() for column in range(3))
-        return dict(zip(("steps", "in_use_bytes", "free_bytes"), columns, strict=True))
+        named = dict(zip(("steps", "in_use_bytes", "free_bytes"), columns, strict=True))
+        return {**named, "collected_bytes": self._collected}
+
+
+def _in_use(info: _MallInfo) -> int:
+    return int(info.uordblks + info.hblkhd)
 
 
 def _is_glibcs() -> bool:

@@ -31,10 +31,17 @@ _PYTHONS = range(512, 0, -16)
 _MALLOCS = (4080, 3056, 2032, 1520, *range(1016, 8, -16))
 """Below 1 kB each of glibc's bins, because what fits exactly is taken first."""
 
-_kept: list[object] = []
-
 _libc = ctypes.CDLL(None)
-_libc.malloc.argtypes, _libc.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+
+_of_malloc = _libc.malloc
+"""Its block's header, which malloc itself writes, makes the page resident."""
+
+_of_python = ctypes.PyDLL(None).PyObject_Malloc
+"""A bare block and no object: objects, and a list that keeps them, would set Python's collector
+off, which then frees garbage that is the trial's to measure."""
+
+for _take in (_of_malloc, _of_python):
+    _take.argtypes, _take.restype = [ctypes.c_size_t], ctypes.c_void_p
 
 
 class Lowered(NamedTuple):
@@ -61,28 +68,14 @@ def trim() -> None:
 
 
 def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], object]) -> int:
-    """Bytes that were taken in blocks of one size."""
+    """Bytes that were taken in blocks of one size, for good."""
     count = max(1, _BATCH_BYTES // size)
     taken = 0
     for _ in range(_MOST_BATCHES):
         before = resident()
-        blocks: list[object] = [None] * count  # whole at once: one that grows leaves holes
-        _kept.append(blocks)
-        for number in range(count):
-            blocks[number] = take(size)
+        for _ in range(count):
+            take(size)
         taken += count * size
         if resident() - before >= _FRESH * count * size:
             break
     return taken
-
-
-def _of_python(size: int) -> object:
-    """An object of that many bytes, its header included."""
-    if size <= 16:
-        return object()
-    return float(size) if size <= 32 else bytes(size - 33)
-
-
-def _of_malloc(size: int) -> object:
-    """A block whose header malloc itself writes, which makes its page resident."""
-    return _libc.malloc(size)

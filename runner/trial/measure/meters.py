@@ -35,6 +35,7 @@ from dataclasses import dataclass, field
 
 from runner.records import Phase
 from runner.trial.measure import floor
+from runner.trial.measure.between import Books
 from runner.trial.measure.tracing import AllocationTracing
 
 _LOOKED_AT = 4
@@ -185,6 +186,7 @@ class TimingMeter:
     """Seconds and host bytes of every phase and step, relative to the trial's start."""
 
     host: HostMemory
+    books: Books
     most_steps: int
     phases: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
@@ -217,6 +219,7 @@ class TimingMeter:
                 self._close(Phase.STEPS, sum(self.seconds), self.host.read())
             self._lower()
             self._before_collection = self.host.anonymous()
+            self.books.begin_collection()
             return
         if step < _LOOKED_AT:
             self.host.forget()
@@ -232,6 +235,7 @@ class TimingMeter:
                 self._note_peak()
             return
         if phase is Phase.COLLECTION:
+            self.books.end_collection()
             # Small blocks that it frees stay resident, but taking them now moves nothing.
             taken = self._lower()
             freed = self._before_collection - self.host.anonymous() + taken

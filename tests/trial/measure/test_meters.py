@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 import os
 import statistics
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from runner.trial.measure import floor
+from runner.trial.measure.between import Books
 from runner.trial.measure.meters import HostMemory
 
 PAGE = 4096
@@ -65,3 +69,40 @@ def test_what_the_meter_holds_itself_is_in_no_figure() -> None:
     assert meter.read().anonymous == meter.anonymous()
     resident = meter.read()
     assert meter.peak(resident) == pytest.approx(resident.anonymous, abs=16 * PAGE)
+
+
+class Cycle:
+    """Garbage that only the collector frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+        self.state = bytearray(5000)
+
+
+@pytest.fixture
+def eager_collector() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.collect()
+    gc.set_threshold(100)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("eager_collector")
+def test_lowering_the_floor_does_not_set_the_collector_off() -> None:
+    garbage = weakref.ref(Cycle())
+    floor.lower(HostMemory().anonymous)
+    assert garbage() is not None
+
+
+def test_what_the_collector_frees_is_read_off_malloc_s_books() -> None:
+    books = Books(1)
+    books.note(0)
+    for _ in range(100):
+        Cycle()
+    books.begin_collection()
+    gc.collect()
+    books.end_collection()
+    told = books.to_json()
+    assert told is not None
+    assert told["collected_bytes"] == pytest.approx(100 * 5016, rel=0.05)
