@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from runner.judging import buffers
-from runner.judging.growth import HOST
+from runner.judging.growth import HOST, of_host
 from runner.metrics import readable_bytes
 from runner.records import THREAD_STACKS, THREAD_START, Record, Status, Trial
 
@@ -385,7 +385,9 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
     if host is None:
         if leak.explained_bytes_per_step is None:
             return "unclear"
-        return "grows" if holding else "flat"
+        if holding:
+            return "grows"
+        return "unclear" if _stays_in_use(record) else "flat"
     if leak.explained_bytes_per_step is not None:
         if sum(each.bytes_per_step for each in holding) > _LITTLE * host:
             return "grows"
@@ -394,6 +396,25 @@ def _verdict(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
         kept = sum(each.bytes_per_step for each in leak.holders if each.kind == "malloc")
         return "flat" if kept > _MUCH * host else "unclear"
     return "grows" if host > 0 else "flat"
+
+
+def _stays_in_use(record: Record) -> bool:
+    """Whether malloc has more in use late than early, without the garbage that was found at the
+    end: whatever was garbage early only makes the difference smaller."""
+    return any(
+        _least_that_stays(books) > HOST.floor_bytes
+        for trial in record.trials
+        if (books := trial.facts.get("malloc"))
+    )
+
+
+def _least_that_stays(books: Mapping[str, Any]) -> float:
+    last, read = books["steps"][-1], list(zip(books["steps"], books["in_use_bytes"], strict=True))
+    early = [in_use for step, in_use in read if last / 4 <= step < last / 2]
+    late = [in_use for step, in_use in read if step >= last * 3 / 4]
+    if not early:
+        return 0.0
+    return float(min(*late, late[-1] - books.get("collected_bytes", 0)) - min(early))
 
 
 def _would_have_shown(record: Record, leak: Leak) -> bool:
@@ -464,19 +485,30 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
                 f"does not grow: what you saw is malloc's: {kept} a step are free but kept, and "
                 "what is in use stays the same"
             )
+        if garbage := _garbage(record):
+            return (
+                "does not grow: garbage waits for Python's collector, and "
+                f"{readable_bytes(garbage)} came back when it ran"
+            )
         return "does not grow"
     if rate is None:
         return f"unclear: {record.unavailable.get('host_growth_bytes_per_step', 'not measured')}"
     if _books_rise(record, "in_use_bytes") > rate / 2:
         return (
-            f"unclear: resident memory grows {readable_bytes(rate)} a step and is in use, and "
-            "nothing that stays was found: it is garbage that waits for Python's collector, or was "
-            "taken past the tracer (as by ctypes)"
+            f"unclear: resident memory grows {readable_bytes(rate)} a step and is in use, Python's "
+            "collector did not give it back, and nothing that stays was found: it was taken past "
+            "the tracer (as by ctypes)"
         )
     return (
         f"unclear: resident memory grows {readable_bytes(rate)} a step, and nothing that stays "
-        "was found: run it with more steps (measure=standard)"
+        "was found: run it with more steps (measure=standard), or it was mapped past the tracer"
     )
+
+
+def _garbage(record: Record) -> float:
+    """What Python's collector gave back after the last step, where it had looked like growth."""
+    found = [of_host(trial) for trial in record.trials if trial.kind == "timing"]
+    return max((each.collected_bytes for each in found if each is not None), default=0.0)
 
 
 def _held_as(holder: Holder) -> str:

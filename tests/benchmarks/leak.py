@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +34,7 @@ ONLY = [name for name in os.environ.get("ONLY", "").split(",") if name]
 
 
 def main() -> None:
-    found = accused = 0
+    found, innocent = 0, Counter[str]()
     names = ONLY or [*planted.LEAKS, *planted.NO_LEAKS]
     leaks = sum(name in planted.LEAKS for name in names)
     print(
@@ -50,12 +51,13 @@ def main() -> None:
                 right = sum(_is_right(name, each.leak) for each in seen)
                 found += right
             else:
-                right = sum(_is_not_accused(name, each.leak) for each in seen)
-                accused += TIMES - right
+                right = sum(_is_acquitted(name, each.leak) for each in seen)
+                innocent.update(each.leak.verdict for each in seen)
             _row(name, right, seen)
         server.stop()
     print(f"line and kind right: {found} of {TIMES * leaks}")
-    print(f"accused without cause: {accused} of {TIMES * (len(names) - leaks)}")
+    print(f"accused without cause: {innocent['grows']} of {innocent.total()}")
+    print(f"no answer where nothing leaks: {innocent['unclear']} of {innocent.total()}")
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def _row(name: str, right: int, seen: list[Seen]) -> None:
     )
 
 
-def _is_not_accused(name: str, leak: Leak) -> bool:
+def _is_acquitted(name: str, leak: Leak) -> bool:
     """`unclear` accuses nobody, but isn't an answer."""
     right = leak.verdict in ("flat", "fills")
     if not right:

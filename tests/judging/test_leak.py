@@ -263,6 +263,27 @@ class TestTheTimingTrials:
         assert (leak.verdict, leak.holders) == ("unclear", ())
         assert "taken past the tracer (as by ctypes)" in leak.sentence
 
+    def test_say_how_much_of_what_rose_was_garbage(self) -> None:
+        found = record(place(bytes_=FLAT), host_growth=0)
+        found.trials[0].steps["host_bytes"] = [8_000.0 * step for step in range(205)]
+        found.trials[0].facts["host_collected_bytes"] = 1_632_000
+        leak = judge(found)
+        assert leak.verdict == "flat"
+        assert leak.sentence == (
+            "does not grow: garbage waits for Python's collector, and 1.63 MB came back when it ran"
+        )
+
+    @pytest.mark.parametrize(
+        ("collected", "verdict"), [(9000 * 190, "flat"), (4000 * 190, "unclear")]
+    )
+    def test_do_not_say_flat_of_more_in_use_than_was_garbage(
+        self, collected: int, verdict: str
+    ) -> None:
+        found = record(place(bytes_=FLAT), host_growth=None)
+        books = {**books_with(in_use_slope=9000), "collected_bytes": collected}
+        found.trials[0].facts["malloc"] = books
+        assert judge(found).verdict == verdict
+
     def test_that_end_out_of_memory_leave_the_growth_to_the_host_trial(self) -> None:
         found = record(place(), host_growth=None)
         ended = replace(found.trials[0], outcome=Outcome(Status.OUT_OF_MEMORY, "steps", "too much"))

@@ -3,6 +3,7 @@ returns its step, for `scenario=callable`; the line that leaks, or that holds, c
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import threading
 from collections.abc import Callable, Iterable
@@ -187,6 +188,22 @@ def collected_late() -> Callable[[], None]:
 
     def step() -> None:
         Node()
+
+    return step
+
+
+# What no tracer sees.
+
+
+def past_the_tracer() -> Callable[[], None]:
+    """As much again is garbage, which is no leak."""
+    malloc = ctypes.CDLL(None).malloc
+    malloc.argtypes, malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+    late = collected_late()
+
+    def step() -> None:
+        ctypes.memset(malloc(8000), 1, 8000)
+        late()
 
     return step
 

@@ -62,3 +62,8 @@ def test_what_only_looks_like_a_leak_is_not_accused(server: Server, tmp_path: Pa
     leak = sought(server, "no_leaks", tmp_path)
     assert leak.verdict != "grows", leak.sentence
     assert not [each for each in leak.holders if each.kind != "malloc"]
+
+
+def test_what_was_taken_past_the_tracer_is_not_called_flat(server: Server, tmp_path: Path) -> None:
+    leak = sought(server, "past_the_tracer", tmp_path)
+    assert leak.verdict == "unclear", leak.sentence
