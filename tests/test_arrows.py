@@ -16,7 +16,7 @@ MAY_KNOW = {
     "core": "",
     "judging": "",
     "machine": "",
-    "composing": "",
+    "composing": "judging",
     "trial": "machine",
     "isolation": "machine trial",
     "export": "judging",

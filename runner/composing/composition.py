@@ -41,7 +41,7 @@ from runner.composing.own import own_folders, with_own_folders
 from runner.composing.translation import first_line, translated
 from runner.composing.words import check_swept, checked, no_choice
 from runner.errors import BadInput, RunnerError
-from runner.objective import Objective
+from runner.judging.objective import Objective
 from runner.plan import Plan, Planned, Search
 from runner.sent import Sent
 

@@ -22,7 +22,7 @@ from optuna.samplers import BaseSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from runner.objective import WORST
+from runner.judging.objective import WORST
 
 Point = tuple[Any, ...]
 Array = NDArray[np.float64]

@@ -28,7 +28,7 @@ from runner.composing.copies import Composed, Copies
 from runner.composing.experiments import as_yaml
 from runner.composing.translation import first_line
 from runner.errors import BadInput, RunnerError
-from runner.objective import Objective
+from runner.judging.objective import Objective
 from runner.plan import Planned, Search
 
 MOST_CHECKED = 1000

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from runner.judging.objective import Objective
 from runner.judging.selection import Grid, short
 from runner.metrics import METRICS, readable
-from runner.objective import Objective
 from runner.records import Record
 from runner.report.charts import Line, Linear, fitting, plot
 from runner.report.markup import Node, tag

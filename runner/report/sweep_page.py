@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 from xml.etree.ElementTree import Element
 
-from runner import objective
 from runner.errors import BadInput
-from runner.judging import comparison, selection, sentence
+from runner.judging import comparison, objective, selection, sentence
 from runner.judging.comparison import Comparison
 from runner.judging.selection import Grid
 from runner.metrics import METRICS, readable, readable_bytes, readable_seconds

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from runner import code, places
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
-from runner.objective import Objective
+from runner.judging.objective import Objective
 from runner.plan import PLAN_FILE, Assignment, Plan, Planned
 from runner.records import Outcome, Status, Trial
 from runner.running import company, folders, lifecycle

@@ -17,7 +17,7 @@ from runner import places, records
 from runner.composing import composition
 from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
-from runner.objective import Objective
+from runner.judging.objective import Objective
 from runner.plan import Plan, Planned
 from runner.records import RECORD_FILE
 from runner.running import engine

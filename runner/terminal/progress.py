@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+from runner.judging.objective import Objective
 from runner.judging.selection import SPEAKING
-from runner.objective import Objective
 from runner.plan import Assignment, Plan, Search
 from runner.running.lifecycle import Run
 from runner.terminal.console import draws, in_place, readable_duration

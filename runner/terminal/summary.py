@@ -17,8 +17,8 @@ from pathlib import Path
 from runner import records
 from runner.export import frames
 from runner.judging import estimate, growth, selection
+from runner.judging.objective import Objective
 from runner.metrics import METRICS, readable
-from runner.objective import Objective
 from runner.places import relative
 from runner.plan import Plan
 from runner.records import LOG_FILE, RECORD_FILE, Outcome, Record

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from runner import records
 from runner.composing import composition
-from runner.objective import Objective
+from runner.judging.objective import Objective
 from runner.plan import Plan, Planned
 from runner.records import Record
 from runner.running import session

@@ -14,7 +14,7 @@ import pytest
 from runner.composing import composition
 from runner.config import Experiment
 from runner.errors import BadInput
-from runner.objective import WORST
+from runner.judging.objective import WORST
 from runner.plan import Plan, Planned
 
 SEARCH = (

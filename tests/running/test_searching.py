@@ -17,7 +17,7 @@ import pytest
 from runner import records, report
 from runner.composing import composition
 from runner.errors import BadInput
-from runner.objective import Objective
+from runner.judging.objective import Objective
 from runner.plan import PLAN_FILE, Assignment, Planned
 from runner.records import Status, Trial
 from runner.running import engine, environment, searching

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runner.errors import BadInput
-from runner.objective import WORST, Objective
+from runner.judging.objective import WORST, Objective
 from runner.records import Record, Status
 from tests.conftest import BRIEF
 from tests.factories import completed, failed
