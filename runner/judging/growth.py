@@ -110,8 +110,9 @@ def of_host(trial: Trial) -> Growth | None:
     if not enough_for_host(len(resident), sum(trial.steps.get("seconds", []))):
         return Growth(None, HOST_STEPS)
     collected = float(trial.facts.get("host_collected_bytes", 0))
-    found = judge(resident, _piled_up(resident, collected), HOST)
-    return _by_the_books(found, resident, trial.facts.get("malloc"))
+    books = trial.facts.get("malloc")
+    found = judge(resident, _piled_up(resident, collected, books), HOST)
+    return _by_the_books(found, resident, books)
 
 
 def _by_the_books(
@@ -132,7 +133,7 @@ def _by_the_books(
         doubted = bool(filled) and not found.sawtooth_bytes
     if not doubted:
         return found
-    filling = np.ptp(in_use[len(in_use) // 2 :])
+    filling = np.ptp(in_use[np.asarray(books["steps"]) >= len(resident) // 2])
     most = max(found.bytes_per_step, float(max(np.ptp(half), filling)) / (len(half) - 1))
     return replace(
         found,
@@ -249,16 +250,23 @@ def _largest_fall(series: Any) -> float:
     return float((np.maximum.accumulate(series) - series).max())
 
 
-def _piled_up(resident: Sequence[float], collected: float) -> list[float]:
-    """Garbage after each step where only its sum is known: as if it had piled up evenly since
-    resident memory last fell back by as much as half of it."""
-    since = 0
-    highest = -math.inf
-    for step, bytes_ in enumerate(resident):
-        if highest - bytes_ > collected / 2:
+def _piled_up(
+    resident: Sequence[float], collected: float, books: Mapping[str, Any] | None
+) -> list[float]:
+    """Garbage after each step where only its sum is known: as if it had piled up evenly since it
+    was last freed. What malloc has in use shows when that was, better than what is resident, since
+    malloc may keep it: it fell by half of what had piled up, at the rate of what came after."""
+    last = len(resident) - 1
+    known = (
+        zip(books["steps"], books["in_use_bytes"], strict=True) if books else enumerate(resident)
+    )
+    since, highest = 0, -math.inf
+    for step, bytes_ in known:
+        at_that_rate = collected * (step - since) / max(1, last - step)
+        if highest - bytes_ > max(min(collected, at_that_rate) / 2, BOOKS.floor_bytes):
             since, highest = step, bytes_
         highest = max(highest, bytes_)
-    length = max(1, len(resident) - 1 - since)
+    length = max(1, last - since)
     return [collected * max(0, step - since) / length for step in range(len(resident))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -22,6 +23,12 @@ def tensors(*live: float) -> float | None:
 
 def host(*trials: Trial) -> float | None:
     return estimate.summarise(trials, SPEC).metrics["host_growth_bytes_per_step"]
+
+
+def books(in_use: Callable[[int], int]) -> dict[str, list[int]]:
+    """Malloc's, of 205 steps."""
+    steps = [*range(32), *range(32, 205, 8)]
+    return {"steps": steps, "in_use_bytes": [in_use(step) for step in steps]}
 
 
 class TestTensors:
@@ -142,9 +149,8 @@ class TestHost:
     def test_a_rise_that_ends_when_garbage_goes_is_unknown_not_growth(self) -> None:
         """Malloc keeps what was freed, so resident memory only stops to rise, at step 186."""
         resident = [8_192.0 * min(step, 186) for step in range(205)]
-        in_use = [8_000 * (step if step < 186 else step - 186) for step in range(0, 205, 10)]
         trial = timing_trial([0.001] * 205, resident)
-        trial.facts["malloc"] = {"in_use_bytes": in_use}
+        trial.facts["malloc"] = books(lambda step: 8_000 * (step if step < 186 else step - 186))
         found = growth.of_host(trial)
         assert found is not None
         assert found.bytes_per_step is None
@@ -152,11 +158,20 @@ class TestHost:
 
     def test_a_leak_into_what_malloc_had_free_is_unknown_not_none(self) -> None:
         trial = timing_trial([0.001] * 205, [4_500_000.0] * 205)
-        trial.facts["malloc"] = {"in_use_bytes": [8_000 * step for step in range(0, 205, 10)]}
+        trial.facts["malloc"] = books(lambda step: 8_000 * step)
         found = growth.of_host(trial)
         assert found is not None
         assert found.bytes_per_step is None
         assert found.at_most_bytes_per_step == pytest.approx(8_000, rel=0.1)
+
+    def test_garbage_that_was_freed_early_and_kept_by_malloc_is_no_growth(self) -> None:
+        """The collector ran at step 24, and then at the end, when a part of what it freed stayed
+        resident: of the rise since, more than all steps' even share of it was garbage."""
+        resident = [50_000.0 * (step if step < 24 else max(24, step - 24)) for step in range(205)]
+        trial = timing_trial([0.001] * 205, resident)
+        trial.facts["malloc"] = books(lambda step: 50_000 * (step if step < 24 else step - 24))
+        trial.facts["host_collected_bytes"] = 170 * 50_000
+        assert host(trial) == 0
 
     def test_what_is_unknown_is_bounded(self) -> None:
         pages = [4096.0 * (100 * step // 4096) for step in range(200)]
