@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from functools import cache
+from itertools import takewhile
 
 from runner import places
 
@@ -29,23 +30,22 @@ def owner(file: str) -> str:
     return PYTHON if made or file.startswith(_PYTHONS) else USERS
 
 
-_not_users: set[str] = set()
-"""Names of modules, so that a child need not look at thousands that it shares with its server."""
+_of_server: list[str] = []
+_last = ""
+"""The user's files, and the last of all modules, that the server had loaded: a child need not look
+at the thousands that it shares with it. To look at one is to write to its page, and have it
+copied."""
 
 
 def note_what_is_loaded() -> None:
     """In the server."""
-    users = set(loaded_of_users())
-    _not_users.update(name for name, file in _files() if file not in users)
+    global _last
+    _of_server.extend(loaded_of_users())
+    _last = next(reversed(sys.modules))
 
 
 def loaded_of_users() -> list[str]:
     """The files of the user's modules that this process has loaded."""
-    return [file for _, file in _files() if isinstance(file, str) and owner(file) == USERS]
-
-
-def _files() -> list[tuple[str, object]]:
-    modules = [
-        (name, sys.modules.get(name)) for name in list(sys.modules) if name not in _not_users
-    ]
-    return [(name, getattr(module, "__file__", None)) for name, module in modules]
+    newer = list(takewhile(_last.__ne__, reversed(sys.modules)))  # at once: threads may import
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in newer]
+    return _of_server + [file for file in files if isinstance(file, str) and owner(file) == USERS]

@@ -38,15 +38,28 @@ def _load() -> None:
 
         # What each trial needs, and would load anew; and whose code all of this is.
         from runner.trial import devices, execution, owners, worker
-        from runner.trial.measure import between, calls, compiling, meters, requests, samples
+        from runner.trial.measure import between, calls, compiling, floor, meters, requests, samples
 
         del tensorflow, xplane_pb2, devices, execution, worker
-        del between, calls, compiling, meters, requests, samples
+        del between, calls, compiling, requests, samples
+        _fill_registries()
         owners.note_what_is_loaded()
+        gc.freeze()  # a child collects what it made, not the hundred thousand objects loaded here
+        gc.collect()  # nothing, but it gives up what Python keeps for new objects
+        floor.lower(meters.HostMemory().anonymous)
     finally:
         for name in hidden:
             del sys.modules[name]
         gc.enable()
+
+
+def _fill_registries() -> None:
+    """TensorFlow makes its tables of ops and kernels when it first looks for one, and once more
+    when it finds none: the first op of all does both."""
+    from tensorflow.python.framework import kernels, op_def_registry
+
+    op_def_registry.get("NoSuchOp")
+    kernels.get_registered_kernels_for_op("NoSuchOp")
 
 
 def _redirect(path: str) -> None:
@@ -65,4 +78,3 @@ if path := os.environ.pop(LOG_VARIABLE, None):  # or a runner that a trial start
         _load()
     except BaseException:
         problem = traceback.format_exc()
-    gc.freeze()  # a child collects what it made, not the hundred thousand objects loaded here

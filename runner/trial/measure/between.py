@@ -39,9 +39,7 @@ class Books:
         self._used = 0
         self._collected = 0
         self._before_collection: _MallInfo | None = None
-        self._read = getattr(_libc, "mallinfo2", None) if _is_glibcs() else None
-        if self._read is not None:
-            self._read.restype = _MallInfo
+        self._read = _mallinfo
 
     def note(self, step: int) -> None:
         if self._read is None or (step >= _EVERY_ONE and step % _THEN_EVERY):
@@ -77,6 +75,11 @@ def _is_glibcs() -> bool:
     """Whether malloc is glibc's own: another one that was loaded before it answers first."""
     with open("/proc/self/maps") as maps:  # noqa: PTH123
         return not any(name in line for line in maps for name in ("jemalloc", "tcmalloc"))
+
+
+_mallinfo = getattr(_libc, "mallinfo2", None) if _is_glibcs() else None  # once, in the server
+if _mallinfo is not None:
+    _mallinfo.restype = _MallInfo
 
 
 def remedy(name: str) -> Callable[[], object]:
