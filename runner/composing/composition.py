@@ -30,7 +30,7 @@ from omegaconf import DictConfig, OmegaConf, read_write
 
 from runner import places
 from runner.composing import GROUPS, launchers, searching
-from runner.composing.copies import Composed, Copies
+from runner.composing.copies import Composed, CopyingLauncher
 from runner.composing.experiments import (
     as_word,
     experiment_from,
@@ -196,17 +196,12 @@ def _hydra(task: Callable[[DictConfig], None]) -> None:
     hydra.main(config_path=str(places.conf()), config_name="config", version_base="1.3")(task)()
 
 
-class _NotingLauncher(Launcher):  # type: ignore[misc]
+class _NotingLauncher(CopyingLauncher):
     """Notes each cell as Hydra's own launcher would compose it, and keeps nothing else (Hydra's own
     keeps two copies of each configuration, 0.1 MB a cell)."""
 
     def __init__(self, noted: list[Planned]) -> None:
         self._noted = noted
-
-    def setup(
-        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
-    ) -> None:
-        self._copies = Copies(hydra_context.config_loader, config)
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int

@@ -22,7 +22,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import ConfigCompositionException
-from hydra.types import RunMode
+from hydra.plugins.launcher import Launcher
+from hydra.types import HydraContext, RunMode, TaskFunction
 from omegaconf import DictConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
@@ -111,6 +112,15 @@ class Copies:
             HydraConfig.instance().set_config(config)
             del config["hydra"]
         return config, str(HydraConfig.get().runtime.choices.get("scenario"))
+
+
+class CopyingLauncher(Launcher):  # type: ignore[misc]
+    """Whose cells are made here, whatever it does with them."""
+
+    def setup(
+        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
+    ) -> None:
+        self._copies = Copies(hydra_context.config_loader, config)
 
 
 def _with_plain(values: dict[str, Any], fields: Sequence[Override]) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ from hydra.plugins.sweeper import Sweeper
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from runner.composing.copies import Composed, Copies
+from runner.composing.copies import Composed, CopyingLauncher
 from runner.composing.experiments import as_yaml
 from runner.composing.translation import first_line
 from runner.errors import BadInput, RunnerError
@@ -145,7 +145,7 @@ def _choices(override: Override) -> list[str]:
     return list(itertools.islice(override.sweep_string_iterator(), 10 * MOST_CHECKED))
 
 
-class AskingLauncher(Launcher):  # type: ignore[misc]
+class AskingLauncher(CopyingLauncher):
     """Has each batch measured, and returns to the sweeper what came of it. A cell that it asks for
     once more is the one that is there."""
 
@@ -153,11 +153,6 @@ class AskingLauncher(Launcher):  # type: ignore[misc]
         self._cell = cell
         self._ask = ask
         self._known: dict[str, Planned] = {}
-
-    def setup(
-        self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
-    ) -> None:
-        self._copies = Copies(hydra_context.config_loader, config)
 
     def launch(
         self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int

@@ -265,11 +265,12 @@ _living: set[int] = set()
 
 
 def _start(process: ForkServerProcess) -> None:
-    """A server that never answers, as it was stopped, is killed; that raises here."""
+    """A server that never answers, as it was stopped, is killed; that raises here. Its caller holds
+    `_starting`."""
     started = Event()
     Thread(target=_watch, args=(_server_pid(), started), daemon=True).start()
     try:
-        with _starting, _without_the_main_module():
+        with _without_the_main_module():
             process.start()
             # Else the next start looks whether this one has ended, and what its own thread is told
             # of that can be read only once.

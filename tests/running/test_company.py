@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,11 +17,9 @@ from runner.errors import BadInput, Interrupted
 from runner.isolation.server import Server
 from runner.plan import Assignment, Plan
 from runner.records import Outcome, Status, Trial
-from runner.running import company, engine, environment
-from runner.running.engine import Result
+from runner.running import company, engine
 from tests.factories import memory_trial, timing_trial
-
-MACHINE = environment.describe()
+from tests.running.conftest import ran
 
 
 class Counting:
@@ -64,16 +61,6 @@ class Counting:
 
 def planned(*words: str) -> Plan:
     return composition.plan(["-m", *words, "tracking=none"], Path("/nowhere/at/all"))
-
-
-def ran(plan: Plan, folder: Path, server: Any) -> Result:
-    with engine.open_plan(plan, folder) as runs:
-        return engine.run_all(runs, folder, server, MACHINE, engine.nobody, engine.nobody, seed=0)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "2026-01-31" / "12-00-00-abcd"
 
 
 EAGER = ("scenario=numpy_loop", "seed=range(4)", "measure.timing_processes=1")

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pandas
 import psutil
@@ -26,8 +25,7 @@ from runner.errors import Interrupted
 from runner.isolation.server import Server
 from runner.plan import PLAN_FILE, Assignment, Plan
 from runner.records import Outcome, Status, Trial
-from runner.running import engine, environment, lifecycle
-from runner.running.engine import Result
+from runner.running import engine, lifecycle
 from tests.conftest import Cli
 from tests.factories import memory_trial, timing_trial
 from tests.resuming import (
@@ -42,6 +40,7 @@ from tests.resuming import (
     table,
     trials_kept,
 )
+from tests.running.conftest import ran
 
 # In rounds: with a server that only notes what it is asked to run.
 
@@ -69,23 +68,9 @@ class Recorder:
         return trial(index=assignment.index)
 
 
-MACHINE = environment.describe()
-"""Read once, as its load changes from second to second."""
-
-
 def planned(*words: str) -> Plan:
     said = ["-m", *words, "tracking=none", "measure.side_by_side=1"]
     return composition.plan(said, Path("/nowhere/at/all"))
-
-
-def ran(plan: Plan, folder: Path, server: Any) -> Result:
-    with engine.open_plan(plan, folder) as runs:
-        return engine.run_all(runs, folder, server, MACHINE, engine.nobody, engine.nobody, seed=0)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "2026-01-31" / "12-00-00-abcd"
 
 
 def test_every_cell_has_one_trial_in_every_round_in_an_order_that_changes(folder: Path) -> None:

@@ -18,9 +18,10 @@ from runner import records, report
 from runner.composing import composition
 from runner.errors import BadInput
 from runner.judging.objective import Objective
-from runner.plan import PLAN_FILE, Assignment, Planned
+from runner.plan import PLAN_FILE, Assignment, Plan, Planned
 from runner.records import Status, Trial
 from runner.running import engine, environment, searching
+from runner.running.engine import Result
 from runner.terminal import summary
 from tests.factories import ended_trial, memory_trial
 from tests.report.pages import parsed
@@ -158,6 +159,16 @@ class Scripted:
         self.published.append(folder)
 
 
+def in_a_scripted_world(words: list[str], world: Scripted, folder: Path) -> tuple[Plan, Result]:
+    plan = composition.plan(words, folder / "nothing")
+    machine = environment.describe()
+    with engine.open_plan(plan, folder, words):
+        result = searching.run_all(
+            plan, words, folder, cast(Any, world), machine, engine.nobody, world
+        )
+    return plan, result
+
+
 def test_failures_are_told_and_the_search_goes_on_and_each_cell_is_published_once(
     tmp_path: Path,
 ) -> None:
@@ -166,13 +177,8 @@ def test_failures_are_told_and_the_search_goes_on_and_each_cell_is_published_onc
         *("measure.timing_processes=0", "measure.side_by_side=1", "hydra.sweeper.n_trials=30"),
         "search.objectives=[tensor_peak_bytes]",
     ]
-    plan = composition.plan(words, tmp_path / "nothing")
     world, folder = Scripted(), tmp_path / "day" / "time"
-    machine = environment.describe()
-    with engine.open_plan(plan, folder, words):
-        result = searching.run_all(
-            plan, words, folder, cast(Any, world), machine, engine.nobody, world
-        )
+    _, result = in_a_scripted_world(words, world, folder)
     cells = records.find(folder)
     assert world.published == cells, "a cell that is asked for again is there already"
     assert 2 < len(cells) <= 12 < 30
@@ -221,13 +227,8 @@ def test_a_search_that_finds_nothing_says_why(tmp_path: Path) -> None:
         *("measure.timing_processes=0", "measure.side_by_side=1", "hydra.sweeper.n_trials=2"),
         *("search.objectives=[tensor_peak_bytes]", "search.limits.tensor_peak_bytes=8"),
     ]
-    plan = composition.plan(words, tmp_path / "nothing")
-    world, folder = Scripted(), tmp_path / "day" / "time"
-    machine = environment.describe()
-    with engine.open_plan(plan, folder, words):
-        result = searching.run_all(
-            plan, words, folder, cast(Any, world), machine, engine.nobody, world
-        )
+    folder = tmp_path / "day" / "time"
+    plan, result = in_a_scripted_world(words, Scripted(), folder)
     shown = summary.of_whole(plan, result, 1.0, None)
     assert "no cell has the smallest tensor_peak_bytes, with tensor_peak_bytes up to 8 B" in shown
     assert "outside the limit of tensor_peak_bytes" in shown
