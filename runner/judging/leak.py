@@ -501,7 +501,7 @@ def _sentence(record: Record, leak: Leak, stopped: Sequence[Stopped]) -> str:
         )
     return (
         f"unclear: resident memory grows {readable_bytes(rate)} a step, and nothing that stays "
-        "was found: run it with more steps (measure=standard), or it was mapped past the tracer"
+        "was found: run it with more steps (measure=standard), or it was taken past the tracer"
     )
 
 

@@ -51,7 +51,13 @@ def to_measure(cell: Planned) -> Planned:
 
 
 def attempts(cell: Planned, leak: Leak) -> Iterator[Attempt]:
-    """The remedies that could help, the most likely first; none where nothing grows."""
+    """The remedies that could help, the most likely first; none where nothing grows, nor what the
+    cell has already."""
+    said = {f"{key}={value}".lower() for key, value in cell.said.items()}
+    return (each for each in _fitting(cell, leak) if not said.issuperset(each.words))
+
+
+def _fitting(cell: Planned, leak: Leak) -> Iterator[Attempt]:
     experiment, kinds = cell.experiment, {each.kind for each in leak.holders}
     growth, unexplained = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
     kept = sum(each.bytes_per_step for each in leak.holders if each.kind == "malloc")

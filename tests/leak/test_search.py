@@ -56,6 +56,14 @@ def test_jit_compile_is_tried_off_where_the_scenario_has_it_on(tmp_path: Path) -
     assert ("scenario.jit_compile=false",) in [each.words for each in tried]
 
 
+def test_a_remedy_that_is_in_force_already_is_not_tried(tmp_path: Path) -> None:
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    plain = [each.words for each in cells.attempts(cell(tmp_path, "scenario=retracing"), grows)]
+    collected = cell(tmp_path, "scenario=retracing", "measure.between_steps=gc_collect")
+    tried = [each.words for each in cells.attempts(collected, grows)]
+    assert plain == [("measure.between_steps=gc_collect",), *tried]
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -35,14 +35,11 @@ _MALLOCS = (4080, 3056, 2032, 1520, *range(1016, 8, -16))
 
 _libc = ctypes.CDLL(None)
 
-_of_malloc = _libc.malloc
-"""Its block's header, which malloc itself writes, makes the page resident."""
-
 _of_python = ctypes.PyDLL(None).PyObject_Malloc
 """A bare block and no object: objects, and a list that keeps them, would set Python's collector
 off, which then frees garbage that is the trial's to measure."""
 
-for _take in (_of_malloc, _of_python):
+for _take in (_libc.malloc, _of_python):
     _take.argtypes, _take.restype = [ctypes.c_size_t], ctypes.c_void_p
 
 
@@ -80,3 +77,8 @@ def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], object
         if resident() - before >= _FRESH * count * size:
             break
     return taken
+
+
+def _of_malloc(size: int) -> None:
+    """What is written makes its page resident: only glibc's malloc itself writes into a block."""
+    ctypes.memset(_libc.malloc(size), 0, 1)

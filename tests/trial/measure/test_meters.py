@@ -7,11 +7,15 @@ import gc
 import mmap
 import os
 import statistics
+import subprocess
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
 
+from runner.config import Device
+from runner.isolation import mallocs
 from runner.trial.measure import floor
 from runner.trial.measure.between import Books
 from runner.trial.measure.meters import HostMemory
@@ -106,3 +110,26 @@ def test_what_the_collector_frees_is_read_off_malloc_s_books() -> None:
     told = books.to_json()
     assert told is not None
     assert told["collected_bytes"] == pytest.approx(100 * 5016, rel=0.05)
+
+
+LOWERED_TWICE = """
+from runner.trial.measure import floor
+from runner.trial.measure.meters import HostMemory
+host = HostMemory()
+floor.lower(host.anonymous)
+lowered = floor.lower(host.anonymous)
+print(lowered.taken_bytes - lowered.moved_bytes)
+"""
+
+
+@pytest.mark.parametrize("malloc", ["default", "jemalloc", "tcmalloc"])
+def test_a_floor_that_was_lowered_has_nothing_free_left_whichever_malloc(malloc: str) -> None:
+    device = Device("cpu", 0, None, None, None, malloc=malloc)
+    ran = subprocess.run(
+        [sys.executable, "-c", LOWERED_TWICE],
+        env={**os.environ, **mallocs.environment(device)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(ran.stdout) < 200_000
