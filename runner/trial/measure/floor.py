@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _BATCH_BYTES = 16_384
 """Taken between two readings of what is resident."""
@@ -34,6 +34,9 @@ _MALLOCS = (4080, 3056, 2032, 1520, *range(1016, 8, -16))
 """Below 1 kB each of glibc's bins, because what fits exactly is taken first."""
 
 _libc = ctypes.CDLL(None)
+
+_WRITES_NOTHING = hasattr(_libc, "mallctl")
+"""jemalloc: its blocks' pages are not resident before somebody writes to them."""
 
 _of_python = ctypes.PyDLL(None).PyObject_Malloc
 """A bare block and no object: objects, and a list that keeps them, would set Python's collector
@@ -56,7 +59,7 @@ def lower(resident: Callable[[], int]) -> Lowered:
     trim()
     trimmed = resident()
     taken = sum(_use_up(resident, size, _of_python) for size in _PYTHONS)
-    taken += sum(_use_up(resident, size, _of_malloc) for size in _MALLOCS)
+    taken += sum(_use_up(resident, size, _libc.malloc) for size in _MALLOCS)
     return Lowered(taken, resident() - trimmed)
 
 
@@ -66,19 +69,17 @@ def trim() -> None:
         _libc.malloc_trim(0)
 
 
-def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], object]) -> int:
+def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], Any]) -> int:
     """Bytes that were taken in blocks of one size, for good."""
     count = max(1, _BATCH_BYTES // size)
     taken = 0
     for _ in range(_MOST_BATCHES):
         before = resident()
-        deque(map(take, repeat(size, count)), maxlen=0)  # at once: there are thousands
+        blocks: Iterable[Any] = map(take, repeat(size, count))
+        if _WRITES_NOTHING:
+            blocks = map(ctypes.memset, blocks, repeat(0), repeat(1))
+        deque(blocks, maxlen=0)  # at once: there are thousands
         taken += count * size
         if resident() - before >= _FRESH * count * size:
             break
     return taken
-
-
-def _of_malloc(size: int) -> None:
-    """What is written makes its page resident: only glibc's malloc itself writes into a block."""
-    ctypes.memset(_libc.malloc(size), 0, 1)
