@@ -58,9 +58,8 @@ def fitted(asked: Asked, onlooker: Onlooker) -> Fitted:
     with interruptible():
         sought = strategies(asked.vary, asked.overrides, folder)
         session.require_devices([strategy.cell.experiment for strategy in sought])
-        with (
-            uncut()
-        ):  # matplotlib takes its time: a mistake is answered before, and TensorFlow loads
+        # matplotlib takes its time: a mistake is answered before, and TensorFlow loads meanwhile.
+        with uncut():
             from runner.fit import picture
         with folders.held(folder):
             limits, interrupted = _searched(asked, sought, folder, onlooker)

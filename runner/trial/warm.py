@@ -14,6 +14,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 from runner.machine import lifeline
@@ -55,11 +56,13 @@ def _load() -> None:
 
 def _fill_registries() -> None:
     """TensorFlow makes its tables of ops and kernels when it first looks for one, and once more
-    when it finds none: the first op of all does both."""
-    from tensorflow.python.framework import kernels, op_def_registry
+    when it finds none: the first op of all does both. Where a version has them elsewhere, each
+    child's first op makes them."""
+    with suppress(ImportError, AttributeError):
+        from tensorflow.python.framework import kernels, op_def_registry
 
-    op_def_registry.get("NoSuchOp")
-    kernels.get_registered_kernels_for_op("NoSuchOp")
+        op_def_registry.get("NoSuchOp")
+        kernels.get_registered_kernels_for_op("NoSuchOp")
 
 
 def _redirect(path: str) -> None:
