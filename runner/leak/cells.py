@@ -74,8 +74,12 @@ def _fitting(cell: Planned, leak: Leak) -> Iterator[Attempt]:
         )
     for name in experiment.scenario.executions:
         if name != experiment.execution and name in ("eager", "graph"):
-            without = " (jit_compile off)" if experiment.execution == "xla" else ""
-            yield Attempt(f"execution={name}{without}", {"execution": name})
+            how = ""
+            if experiment.execution == "xla":
+                how = " (jit_compile off)"
+            elif name == "graph" and "python" in kinds:
+                how = " (the step's Python then runs once, when it is traced)"
+            yield Attempt(f"execution={name}{how}", {"execution": name})
     if experiment.parameters.get("jit_compile") is True:
         yield Attempt("jit_compile off", {"scenario.jit_compile": False})
     if experiment.parameters.get("reduce_retracing") is False:
