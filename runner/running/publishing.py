@@ -41,12 +41,17 @@ class Publishing:
 
     def wait_ready(self) -> None:
         """Wait until the store has what it was given, or is given up, and is at work no more."""
-        self._sent = 0
         for answer in self._tracker.collect():
             if isinstance(answer, StoreProblem):
                 self._reason = self._reason or answer.reason
             else:
                 self._page = answer.page
+        self._sent = 0
+
+    def wait_sent(self) -> None:
+        """The same, but nothing is waited for where all that was given is in."""
+        if self._sent:
+            self.wait_ready()
 
     def publish_sweep(self, folder: Path) -> None:
         """Add the report and the pictures of a whole sweep, once its cells are in."""

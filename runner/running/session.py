@@ -82,8 +82,7 @@ def measured(
                     result = _run(plan, runs, words, folder, session, audience)
                     audience.close()
                     yield Done(result, session.publishing)
-                    if not result.interrupted:
-                        session.publishing.wait_ready()
+                    session.publishing.wait_sent()
             finally:
                 audience.close()
 

@@ -29,7 +29,10 @@ from runner.config import Tracking
 from runner.errors import BadInput
 
 PATIENCE_SECONDS = 5.0
-"""The longest that a run waits for one answer of the store."""
+"""The longest that a run waits for one answer of a server."""
+
+AT_HOME_SECONDS = 60.0
+"""The same of the embedded store: there nothing is out of reach, but the machine may be busy."""
 
 SWEEP_SECONDS = 60.0
 """The longest that a sweep that has been summed up waits for its report and pictures."""
@@ -99,7 +102,7 @@ class Tracker(Protocol):
         """Begin to get ready, and return at once. MLflow's noise is added to the file `log`."""
         ...
 
-    def wait_ready(self, seconds: float = PATIENCE_SECONDS) -> None:
+    def wait_ready(self, seconds: float | None = None) -> None:
         """Wait until its process is ready and asleep, or given up; `publish` says which."""
         ...
 
@@ -195,7 +198,7 @@ class NoTracker:
     def prepare(self, log: Path | None = None) -> None:
         pass
 
-    def wait_ready(self, seconds: float = PATIENCE_SECONDS) -> None:
+    def wait_ready(self, seconds: float | None = None) -> None:
         pass
 
     def publish(self, folder: Path) -> TrackedRun | StoreProblem | None:
@@ -224,6 +227,7 @@ class BackgroundTracker:
         self._tracking = tracking
         self._outputs = outputs
         self._place = place_of(tracking, outputs)
+        self._patience_seconds = AT_HOME_SECONDS if self._place.database else PATIENCE_SECONDS
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._given_up: str | None = None
@@ -253,9 +257,9 @@ class BackgroundTracker:
             return
         self._send(asdict(self._place))
 
-    def wait_ready(self, seconds: float = PATIENCE_SECONDS) -> None:
+    def wait_ready(self, seconds: float | None = None) -> None:
         for number in range(READY + 1):
-            self._answer(number, seconds)
+            self._answer(number, seconds or self._patience_seconds)
 
     def publish(self, folder: Path) -> TrackedRun | StoreProblem | None:
         answer = self._ask({"publish": str(folder.resolve())})
@@ -266,9 +270,13 @@ class BackgroundTracker:
 
     def collect(self) -> list[TrackedRun | StoreProblem]:
         self.wait_ready()
-        sent, self._sent = self._sent, []
-        answers = ((folder, self._answer(number, PATIENCE_SECONDS)) for number, folder in sent)
-        return [TrackedRun(**each) if each else self._problem(folder) for folder, each in answers]
+        answers: list[TrackedRun | StoreProblem] = []
+        while self._sent:  # what nobody was told of yet stays there, if this is interrupted
+            number, folder = self._sent[0]
+            answer = self._answer(number, self._patience_seconds)
+            answers.append(TrackedRun(**answer) if answer else self._problem(folder))
+            del self._sent[0]
+        return answers
 
     def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
         answer = self._ask({"publish_sweep": str(folder.resolve())}, SWEEP_SECONDS)
@@ -289,7 +297,7 @@ class BackgroundTracker:
             # The end of its input ends it, once what was sent is in. While it still imports MLflow
             # and was sent nothing, there is nothing to wait for.
             process.stdin.close()
-            process.wait(PATIENCE_SECONDS if in_order else 0.0)
+            process.wait(self._patience_seconds if in_order else 0.0)
         except (OSError, subprocess.TimeoutExpired):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -299,7 +307,7 @@ class BackgroundTracker:
 
     def _ask(self, request: dict[str, Any], seconds: float | None = None) -> dict[str, Any] | None:
         """The answer, or None once the store has been given up."""
-        return self._answer(self._begin(request), seconds or PATIENCE_SECONDS)
+        return self._answer(self._begin(request), seconds or self._patience_seconds)
 
     def _begin(self, request: dict[str, Any]) -> int:
         """The number that its answer will have."""

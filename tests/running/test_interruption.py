@@ -5,11 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from runner import tracking
+from runner.composing import composition
 from runner.errors import Interrupted
+from runner.running import session
+from runner.running.engine import Result
 from runner.running.interruption import interruptible, uncut
+from runner.running.session import Session
+from runner.tracking import NoTracker, StoreProblem, TrackedRun
 
 
 def send(number: int) -> None:
@@ -76,3 +85,26 @@ def test_afterwards_signals_do_what_they_did_before() -> None:
         send(signal.SIGINT)
     after = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     assert after == before
+
+
+def test_after_ctrl_c_it_is_known_what_the_store_has_not_got(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(NoTracker):
+        def collect(self) -> list[TrackedRun | StoreProblem]:
+            return [StoreProblem("no answer in time", "")]
+
+    def stopped(_plan: object, _runs: object, _words: object, *rest: Any) -> Result:
+        opened: Session = rest[1]
+        opened.publishing.publish(folder)
+        return Result(folder, (), Interrupted(signal.SIGINT))
+
+    idle = SimpleNamespace(start=lambda: None, stop=lambda: None)
+    console = cast(Any, SimpleNamespace(announce=lambda *_: None, close=lambda: None))
+    monkeypatch.setattr(session, "Server", lambda _: idle)
+    monkeypatch.setattr(session, "_run", stopped)
+    monkeypatch.setattr(tracking, "open_tracking", lambda *_: Slow())
+    plan = composition.plan(["scenario=numpy_loop"], folder)
+    with session.measured(plan, folder, console) as done:
+        assert done.publishing.problem is None
+    assert "no answer in time" in str(done.publishing.problem)
