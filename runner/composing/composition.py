@@ -169,11 +169,13 @@ def search(words: Sequence[str], sweep_folder: Path, ask: searching.Ask) -> None
 
     def prepared(config: DictConfig, make: Callable[[], Sweeper]) -> Sweeper:
         searching.prepare(config)
+        searching.end_ranges(config)
         sweeper = make()
         searching.hush()
         return sweeper
 
-    arguments = _into(sweep_folder, checked(with_own_folders(words)))
+    known = map(searching.up_to_the_last, checked(with_own_folders(words)))
+    arguments = _into(sweep_folder, [*known])
     try:
         with (
             searching.quietly(),

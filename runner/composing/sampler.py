@@ -157,10 +157,13 @@ def _values(distribution: BaseDistribution) -> list[Any]:
         return list(distribution.choices)
     low, high = distribution.low, distribution.high
     step = getattr(distribution, "step", None) or getattr(distribution, "q", None)
-    if step is None or (high - low) / step > 100:
+    is_logarithmic = type(distribution).__name__.endswith("LogUniformDistribution")
+    if step is None or is_logarithmic:
         spread = [low + (high - low) * share / 100 for share in range(101)]
-        if type(distribution).__name__.endswith("LogUniformDistribution"):
+        if is_logarithmic:
             spread = [low * (high / low) ** (share / 100) for share in range(101)]
         whole = isinstance(low, int) and isinstance(high, int)
         return list(dict.fromkeys(round(each) if whole else each for each in spread))
-    return [low + number * step for number in range(int((high - low) / step + 1e-9) + 1)]
+    steps = int((high - low) / step + 1e-9)
+    taken = dict.fromkeys(round(steps * share / 100) for share in range(101))
+    return [low + number * step for number in taken]

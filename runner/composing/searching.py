@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Glob, IntervalSweep, Override
+from hydra.core.override_parser.types import Glob, IntervalSweep, Override, RangeSweep
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.sweeper import Sweeper
@@ -128,6 +128,27 @@ def space(config: DictConfig, launcher: Launcher) -> Space:
     params = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
     parsed = OverridesParser.create().parse_overrides([*params, *config.hydra.overrides.task])
     return Space(launcher, parsed)
+
+
+def up_to_the_last(word: str) -> str:
+    """A range as Optuna reads one, its stop being in it; to Hydra, and to a grid, it is not."""
+    if "range(" not in word or word.startswith("-"):
+        return word
+    override = OverridesParser.create().parse_override(word)
+    value = override.value()
+    if not isinstance(value, RangeSweep) or value.shuffle:
+        return word
+    key, values = override.get_key_element(), list(value.range())
+    if len(values) < 2:
+        return f"{key}={values[0]}" if values else word
+    return f"{key}=range({values[0]},{values[-1]},{value.step})"
+
+
+def end_ranges(config: DictConfig) -> None:
+    """The same for those that an experiment's file says."""
+    params = config.hydra.sweeper.get("params") or {}
+    for key, said in params.items():
+        params[key] = up_to_the_last(f"{key}={said}").partition("=")[2]
 
 
 def _choices(override: Override) -> list[str]:

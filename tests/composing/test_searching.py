@@ -117,6 +117,35 @@ def test_a_search_repeats_and_says_nothing_on_the_way(
     assert [*map(figures, first)] != [*map(figures, other)]
 
 
+@pytest.mark.parametrize("where", ["words", "a file"])
+def test_a_range_ends_before_its_stop_as_in_a_grid(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = ("scenario=keras_training", "hydra/sweeper/sampler=front", "hydra.sweeper.n_trials=12")
+    if where == "words":
+        ranges = ("batch_size=range(1,4)", "scenario.accumulate=range(2,7,2)", "seed=range(5,6)")
+    else:
+        file = tmp_path / "conf" / "experiment" / "mine.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(
+            "# @package _global_\nhydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n"
+            "      batch_size: range(1,4)\n      scenario.accumulate: range(2,7,2)\n"
+            "      seed: range(5,6)\n"
+        )
+        monkeypatch.setenv("RUNNER_CONFIG_DIR", str(tmp_path / "conf"))
+        ranges = ("experiment=mine",)
+    cells = found(tmp_path, *said, *ranges)
+    assert {cell.batch_size for cell in cells} == {1, 2, 3}
+    assert {cell.parameters["accumulate"] for cell in cells} == {2, 4, 6}
+    assert {cell.seed for cell in cells} == {5}
+
+
+def test_of_a_long_range_no_value_between_its_steps_is_asked_for(tmp_path: Path) -> None:
+    said = ("scenario=keras_training", "hydra/sweeper/sampler=front", "hydra.sweeper.n_trials=15")
+    cells = found(tmp_path, *said, "batch_size=range(3,5000,7)")
+    assert {(cell.batch_size - 3) % 7 for cell in cells} == {0}
+
+
 def test_one_objective_is_searched_for_as_well_among_numbers_without_end(tmp_path: Path) -> None:
     one = SEARCH[-1].replace(",allocated_bytes_per_step", "")
     for sampler in ("front", "cmaes", "tpe"):
