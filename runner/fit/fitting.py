@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from runner import places
-from runner.errors import Interrupted
+from runner.errors import Interrupted, ServerError
 from runner.fit import probes, search
 from runner.fit.probes import Limit, Strategy
 from runner.fit.strategies import strategies
@@ -44,12 +44,13 @@ class Fitted:
     folder: Path
     limits: Sequence[Limit]
     picture: Path | None
-    interrupted: Interrupted | None
+    stopped: Interrupted | ServerError | None
+    """What ended all searches before each had its answer."""
 
     @property
     def exit_code(self) -> int:
-        if self.interrupted:
-            return self.interrupted.exit_code
+        if self.stopped:
+            return self.stopped.exit_code
         return 0 if all(limit.largest is not None for limit in self.limits) else 1
 
 
@@ -62,17 +63,17 @@ def fitted(asked: Asked, onlooker: Onlooker) -> Fitted:
         with uncut():
             from runner.fit import picture
         with folders.held(folder):
-            limits, interrupted = _searched(asked, sought, folder, onlooker)
+            limits, stopped = _searched(asked, sought, folder, onlooker)
     _keep(asked, limits, folder)
     drawn = folder / PICTURE_FILE if any(limit.probes for limit in limits) else None
     if drawn:
         picture.draw(limits, drawn)
-    return Fitted(folder, limits, drawn, interrupted)
+    return Fitted(folder, limits, drawn, stopped)
 
 
 def _searched(
     asked: Asked, sought: Sequence[Strategy], folder: Path, onlooker: Onlooker
-) -> tuple[list[Limit], Interrupted | None]:
+) -> tuple[list[Limit], Interrupted | ServerError | None]:
     limits = [Limit(strategy, asked.vary) for strategy in sought]
     most = asked.most or search.MOST
     searches: list[Future[None]] = []
@@ -87,17 +88,17 @@ def _searched(
                         searches.append(
                             threads.submit(probes.search, limit, most, turns, folder, machine, look)
                         )
-                    for each in searches:
+                    for each in wait(searches, return_when=FIRST_EXCEPTION).done:
                         each.result()
                 except BaseException:
                     threads.shutdown(wait=False, cancel_futures=True)
                     opened.server.cut()
                     raise
-    except Interrupted as stop:
+    except (Interrupted, ServerError) as stop:
         whole = {n for n, each in enumerate(searches) if _is_whole(each)}
         for number, limit in enumerate(limits):
             if number not in whole:
-                limit.stop(str(stop))
+                limit.stop(str(stop.args[0]).rstrip("."))
         begun = [limit for n, limit in enumerate(limits) if limit.trials or n in whole]
         return begun or limits, stop
     finally:

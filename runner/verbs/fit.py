@@ -62,8 +62,9 @@ def main(words: Sequence[str]) -> int:
     else:
         seconds = time.monotonic() - started
         print(summary.of_fit(fitted.limits, fitted.folder, fitted.picture, seconds))
-    if fitted.interrupted:
-        print(f"runner: {fitted.interrupted}; what was finished is kept.", file=sys.stderr)
+    if fitted.stopped:
+        print(f"runner: {fitted.stopped}", file=sys.stderr)
+        print("  What was finished is kept.", file=sys.stderr)
     return fitted.exit_code
 
 
