@@ -133,7 +133,8 @@ def _by_the_books(
         doubted = bool(filled) and not found.sawtooth_bytes
     if not doubted:
         return found
-    filling = np.ptp(in_use[np.asarray(books["steps"]) >= len(resident) // 2])
+    late = in_use[np.asarray(books["steps"]) >= len(resident) // 2]
+    filling = np.ptp(late) if len(late) else 0.0
     most = max(found.bytes_per_step, float(max(np.ptp(half), filling)) / (len(half) - 1))
     return replace(
         found,
@@ -257,13 +258,16 @@ def _piled_up(
     was last freed. What malloc has in use shows when that was, better than what is resident, since
     malloc may keep it: it fell by half of what had piled up, at the rate of what came after."""
     last = len(resident) - 1
-    known = (
-        zip(books["steps"], books["in_use_bytes"], strict=True) if books else enumerate(resident)
-    )
+    noted: Iterable[tuple[int, float]] = enumerate(resident)
+    freed = collected
+    if books:
+        in_use = books["in_use_bytes"]  # the lower of two notes: what comes and goes is no fall
+        noted = zip(books["steps"], map(min, in_use, [*in_use[:1], *in_use]), strict=False)
+        freed = books.get("collected_bytes") or collected  # malloc's own sum, where it was asked
     since, highest = 0, -math.inf
-    for step, bytes_ in known:
-        at_that_rate = collected * (step - since) / max(1, last - step)
-        if highest - bytes_ > max(min(collected, at_that_rate) / 2, BOOKS.floor_bytes):
+    for step, bytes_ in noted:
+        at_that_rate = freed * (step - since) / max(1, last - step)
+        if highest - bytes_ > max(min(freed, at_that_rate) / 2, BOOKS.floor_bytes):
             since, highest = step, bytes_
         highest = max(highest, bytes_)
     length = max(1, last - since)

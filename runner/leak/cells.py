@@ -53,8 +53,9 @@ def to_measure(cell: Planned) -> Planned:
 def attempts(cell: Planned, leak: Leak) -> Iterator[Attempt]:
     """The remedies that could help, the most likely first; none where nothing grows, nor what the
     cell has already."""
-    said = {f"{key}={value}".lower() for key, value in cell.said.items()}
-    return (each for each in _fitting(cell, leak) if not said.issuperset(each.words))
+    fields = cell.experiment.fields
+    in_force = {f"{name}={value}".lower() for name, value in fields.items()}
+    return (each for each in _fitting(cell, leak) if not in_force.issuperset(each.words))
 
 
 def _fitting(cell: Planned, leak: Leak) -> Iterator[Attempt]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from runner.errors import RunnerError
 from runner.machine.lifeline import die_with_parent
-from runner.tracking import PATIENCE_SECONDS, READY, Place
+from runner.tracking import AT_HOME_SECONDS, READY, Place
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
 
     from runner.tracking.store import Store  # 1 to 2 s
 
-    store = Store(place, lock_seconds=PATIENCE_SECONDS / 2)
+    store = Store(place, lock_seconds=AT_HOME_SECONDS / 2)
 
     def draw_soon() -> dict[str, Any]:
         import runner.report.drawings  # noqa: F401  half a second

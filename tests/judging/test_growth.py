@@ -173,6 +173,13 @@ class TestHost:
         trial.facts["host_collected_bytes"] = 170 * 50_000
         assert host(trial) == 0
 
+    def test_what_comes_and_goes_is_not_taken_for_garbage_that_was_freed(self) -> None:
+        """Of 20 kB a step half stays, and a result of 400 kB is in use every other time."""
+        trial = timing_trial([0.001] * 205, [20_000.0 * step for step in range(205)])
+        trial.facts["malloc"] = books(lambda step: 20_000 * step + 400_000 * (step // 8 % 2))
+        trial.facts["host_collected_bytes"] = 10_000 * 204
+        assert host(trial) == pytest.approx(10_000, rel=0.2)
+
     def test_what_is_unknown_is_bounded(self) -> None:
         pages = [4096.0 * (100 * step // 4096) for step in range(200)]
         found = judge(pages, None, HOST)

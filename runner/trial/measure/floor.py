@@ -75,10 +75,11 @@ def _use_up(resident: Callable[[], int], size: int, take: Callable[[int], Any]) 
     taken = 0
     for _ in range(_MOST_BATCHES):
         before = resident()
-        blocks: Iterable[Any] = map(take, repeat(size, count))
+        blocks: Iterable[Any] = filter(None, map(take, repeat(size, count)))
         if _WRITES_NOTHING:
             blocks = map(ctypes.memset, blocks, repeat(0), repeat(1))
-        deque(blocks, maxlen=0)  # at once: there are thousands
+        if not deque(blocks, maxlen=1):  # at once: there are thousands
+            break  # nothing is left below a limit
         taken += count * size
         if resident() - before >= _FRESH * count * size:
             break

@@ -112,21 +112,31 @@ def test_what_the_collector_frees_is_read_off_malloc_s_books() -> None:
     assert told["collected_bytes"] == pytest.approx(100 * 5016, rel=0.05)
 
 
-LOWERED_TWICE = """
+LOWERED = """
 from runner.trial.measure import floor
 from runner.trial.measure.meters import HostMemory
 host = HostMemory()
 floor.lower(host.anonymous)
+# here
 lowered = floor.lower(host.anonymous)
 print(lowered.taken_bytes - lowered.moved_bytes)
 """
 
 
+NO_MEMORY_LEFT = """
+import resource
+resource.setrlimit(resource.RLIMIT_DATA, (1, 1))
+"""
+
+
+@pytest.mark.parametrize("left", ["", NO_MEMORY_LEFT], ids=["room", "limit"])
 @pytest.mark.parametrize("malloc", ["default", "jemalloc", "tcmalloc"])
-def test_a_floor_that_was_lowered_has_nothing_free_left_whichever_malloc(malloc: str) -> None:
+def test_a_floor_that_was_lowered_has_nothing_free_left_whichever_malloc(
+    malloc: str, left: str
+) -> None:
     device = Device("cpu", 0, None, None, None, malloc=malloc)
     ran = subprocess.run(
-        [sys.executable, "-c", LOWERED_TWICE],
+        [sys.executable, "-c", LOWERED.replace("# here", left)],
         env={**os.environ, **mallocs.environment(device)},
         capture_output=True,
         text=True,
