@@ -15,6 +15,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from decimal import Decimal
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, IntervalSweep, Override, RangeSweep
@@ -131,17 +132,23 @@ def space(config: DictConfig, launcher: Launcher) -> Space:
 
 
 def up_to_the_last(word: str) -> str:
-    """A range as Optuna reads one, its stop being in it; to Hydra, and to a grid, it is not."""
+    """A range as Optuna reads one, upwards and with its stop in it; to Hydra, and to a grid, it is
+    not. However long it is, it is not gone through."""
     if "range(" not in word or word.startswith("-"):
         return word
     override = OverridesParser.create().parse_override(word)
     value = override.value()
-    if not isinstance(value, RangeSweep) or value.shuffle:
+    if not isinstance(value, RangeSweep) or value.shuffle or not value.step:
         return word
-    key, values = override.get_key_element(), list(value.range())
-    if len(values) < 2:
-        return f"{key}={values[0]}" if values else word
-    return f"{key}=range({values[0]},{values[-1]},{value.step})"
+    said = (value.start, value.stop, value.step)
+    number = int if all(isinstance(each, int) for each in said) else float
+    first, stop, step = (Decimal(each) for each in said if each is not None)
+    steps = math.ceil((stop - first) / step) - 1
+    if steps < 0:
+        return word
+    low, high = map(number, sorted((first, first + steps * step)))
+    key = override.get_key_element()
+    return f"{key}=range({low},{high},{number(abs(step))})" if steps else f"{key}={low}"
 
 
 def end_ranges(config: DictConfig) -> None:

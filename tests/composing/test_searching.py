@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.composing import composition
+from runner.composing import composition, searching
 from runner.config import Experiment
 from runner.errors import BadInput
 from runner.judging.objective import WORST
@@ -138,6 +138,22 @@ def test_a_range_ends_before_its_stop_as_in_a_grid(
     assert {cell.batch_size for cell in cells} == {1, 2, 3}
     assert {cell.parameters["accumulate"] for cell in cells} == {2, 4, 6}
     assert {cell.seed for cell in cells} == {5}
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        ("range(1,300000000)", "range(1,299999999,1)"),
+        ("range(10,0,-3)", "range(1,10,3)"),
+        ("range(0,1,0.25)", "range(0.0,0.75,0.25)"),
+        ("range(0,1,0.1)", "range(0.0,0.9,0.1)"),
+        ("range(5,6)", "5"),
+        ("range(6,5)", "range(6,5)"),
+        ("1,2", "1,2"),
+    ],
+)
+def test_a_range_is_handed_on_upwards_with_its_last_value(said: str, read: str) -> None:
+    assert searching.up_to_the_last(f"seed={said}") == f"seed={read}"
 
 
 def test_of_a_long_range_no_value_between_its_steps_is_asked_for(tmp_path: Path) -> None:
