@@ -51,7 +51,8 @@ def _answered(words: Sequence[str]) -> int:
         _check_platform()
         return _dispatch(list(words))
     except (RunnerError, Interrupted) as error:
-        print(f"runner: {error}", file=sys.stderr)
+        for said in (error, *getattr(error, "__notes__", ())):
+            print(f"runner: {said}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130

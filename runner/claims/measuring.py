@@ -108,8 +108,10 @@ def measured(asked: Asked, audience: Audience) -> Judged:
     folders.make(folder)
     asked.remember(folder)
     with session.measured(work.plan, folder, audience) as done:
-        if done.result.interrupted:
-            return Judged(folder, work, interrupted=done.result.interrupted)
+        pass
+    problem = str(done.publishing.problem) if done.publishing.problem else None
+    if done.result.interrupted:
+        return Judged(folder, work, problem=problem, interrupted=done.result.interrupted)
 
     @cache
     def record(number: int) -> Record:
@@ -119,7 +121,6 @@ def measured(asked: Asked, audience: Audience) -> Judged:
         return record(work.number(cell))
 
     judgements = [verdicts.judge(claim, lookup) for claim in work.claims]
-    problem = str(done.publishing.problem) if done.publishing.problem else None
     judged = Judged(folder, work, judgements, _made_with(record(0)), problem)
     told = json.dumps(judged.to_json(), indent=1, allow_nan=False)
     places.write(folder / VERDICTS_FILE, told)

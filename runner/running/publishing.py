@@ -48,8 +48,11 @@ class Publishing:
                 self._page = answer.page
         self._sent = 0
 
-    def wait_sent(self) -> None:
-        """The same, but nothing is waited for where all that was given is in."""
+    def end(self, *, is_hurried: bool) -> None:
+        """The same at the end, where all that was given may be in; with little patience where the
+        user has asked to stop."""
+        if is_hurried:
+            self._tracker.hurry()
         if self._sent:
             self.wait_ready()
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from runner import places, tracking
 from runner.config import Experiment, Tracking
-from runner.errors import Unavailable
+from runner.errors import Interrupted, Unavailable
 from runner.isolation import look, mallocs
 from runner.isolation.server import Server
 from runner.judging import estimate
@@ -81,8 +81,14 @@ def measured(
                     audience.announce(plan, runs)
                     result = _run(plan, runs, words, folder, session, audience)
                     audience.close()
-                    yield Done(result, session.publishing)
-                    session.publishing.wait_sent()
+                    try:
+                        yield Done(result, session.publishing)
+                    except Interrupted as stop:  # while its end waited for the store
+                        session.publishing.end(is_hurried=True)
+                        if problem := session.publishing.problem:
+                            stop.add_note(str(problem))
+                        raise
+                    session.publishing.end(is_hurried=result.interrupted is not None)
             finally:
                 audience.close()
 

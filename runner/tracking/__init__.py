@@ -10,6 +10,7 @@ given up for the rest of the command: records are safe, and `publish` brings the
 from __future__ import annotations
 
 import json
+import math
 import os
 import selectors
 import shlex
@@ -33,6 +34,9 @@ PATIENCE_SECONDS = 5.0
 
 AT_HOME_SECONDS = 60.0
 """The same of the embedded store: there nothing is out of reach, but the machine may be busy."""
+
+HURRIED_SECONDS = 10.0
+"""The longest that whoever was told to stop waits for all that it had sent."""
 
 SWEEP_SECONDS = 60.0
 """The longest that a sweep that has been summed up waits for its report and pictures."""
@@ -117,6 +121,10 @@ class Tracker(Protocol):
     def collect(self) -> list[TrackedRun | StoreProblem]:
         """Wait until all that was sent is in, or given up, and its process asleep: one answer for
         each. To be called before anything else is asked."""
+        ...
+
+    def hurry(self) -> None:
+        """From here on all answers together have `HURRIED_SECONDS`, and so has the end."""
         ...
 
     def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
@@ -210,6 +218,9 @@ class NoTracker:
     def collect(self) -> list[TrackedRun | StoreProblem]:
         return []
 
+    def hurry(self) -> None:
+        pass
+
     def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
         return None
 
@@ -228,6 +239,7 @@ class BackgroundTracker:
         self._outputs = outputs
         self._place = place_of(tracking, outputs)
         self._patience_seconds = AT_HOME_SECONDS if self._place.database else PATIENCE_SECONDS
+        self._at_last = math.inf
         self._process: subprocess.Popen[bytes] | None = None
         self._log: Path | None = None
         self._given_up: str | None = None
@@ -278,6 +290,9 @@ class BackgroundTracker:
             del self._sent[0]
         return answers
 
+    def hurry(self) -> None:
+        self._at_last = min(self._at_last, time.monotonic() + HURRIED_SECONDS)
+
     def publish_sweep(self, folder: Path) -> TrackedRun | StoreProblem | None:
         answer = self._ask({"publish_sweep": str(folder.resolve())}, SWEEP_SECONDS)
         return TrackedRun(**answer) if answer else self._problem(folder)
@@ -297,7 +312,7 @@ class BackgroundTracker:
             # The end of its input ends it, once what was sent is in. While it still imports MLflow
             # and was sent nothing, there is nothing to wait for.
             process.stdin.close()
-            process.wait(self._patience_seconds if in_order else 0.0)
+            process.wait(self._left(self._patience_seconds) if in_order else 0.0)
         except (OSError, subprocess.TimeoutExpired):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -329,7 +344,7 @@ class BackgroundTracker:
 
     def _answer(self, number: int, seconds: float) -> dict[str, Any] | None:
         """Answers come in order; those that nobody waits for any more are passed over."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + self._left(seconds)
         answer: dict[str, Any] = {}
         while self._process is not None and self._answered < number:
             answer = self._next_answer(self._process, deadline)
@@ -337,6 +352,9 @@ class BackgroundTracker:
             if "problem" in answer:
                 self._give_up(answer["problem"])
         return None if self._process is None else answer.get("result")
+
+    def _left(self, seconds: float) -> float:
+        return max(0.0, min(seconds, self._at_last - time.monotonic()))
 
     def _next_answer(self, process: subprocess.Popen[bytes], deadline: float) -> dict[str, Any]:
         assert process.stdout is not None

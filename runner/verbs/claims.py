@@ -56,12 +56,12 @@ def main(arguments: Sequence[str]) -> int:
 
         asked = measuring.Asked.of(names, settings, resume and str(resume))
         judged = measuring.measured(asked, Progress())
+    if judged.problem:
+        print(f"runner: {judged.problem}", file=sys.stderr)
     if judged.interrupted:
         print(f"runner: {judged.interrupted}; what was finished is kept:", file=sys.stderr)
         print(f"  python -m runner claims resume={places.relative(judged.folder)}", file=sys.stderr)
         return judged.exit_code
-    if judged.problem:
-        print(f"runner: {judged.problem}", file=sys.stderr)
     if options.json:
         told = [
             each for each in judged.to_json() if each["id"] in asked.in_full or not asked.in_full

@@ -87,24 +87,37 @@ def test_afterwards_signals_do_what_they_did_before() -> None:
     assert after == before
 
 
+@pytest.mark.parametrize("when", ["in a trial", "at the end"])
 def test_after_ctrl_c_it_is_known_what_the_store_has_not_got(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    when: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Slow(NoTracker):
+        is_hurried = False
+
+        def hurry(self) -> None:
+            self.is_hurried = True
+
         def collect(self) -> list[TrackedRun | StoreProblem]:
+            assert self.is_hurried
             return [StoreProblem("no answer in time", "")]
 
-    def stopped(_plan: object, _runs: object, _words: object, *rest: Any) -> Result:
+    def measured(_plan: object, _runs: object, _words: object, *rest: Any) -> Result:
         opened: Session = rest[1]
         opened.publishing.publish(folder)
-        return Result(folder, (), Interrupted(signal.SIGINT))
+        return Result(folder, (), Interrupted(signal.SIGINT) if when == "in a trial" else None)
 
     idle = SimpleNamespace(start=lambda: None, stop=lambda: None)
     console = cast(Any, SimpleNamespace(announce=lambda *_: None, close=lambda: None))
     monkeypatch.setattr(session, "Server", lambda _: idle)
-    monkeypatch.setattr(session, "_run", stopped)
+    monkeypatch.setattr(session, "_run", measured)
     monkeypatch.setattr(tracking, "open_tracking", lambda *_: Slow())
     plan = composition.plan(["scenario=numpy_loop"], folder)
-    with session.measured(plan, folder, console) as done:
-        assert done.publishing.problem is None
-    assert "no answer in time" in str(done.publishing.problem)
+    if when == "in a trial":
+        with session.measured(plan, folder, console) as done:
+            assert done.publishing.problem is None
+        assert "no answer in time" in str(done.publishing.problem)
+        return
+    with pytest.raises(Interrupted) as raised, session.measured(plan, folder, console):
+        send(signal.SIGINT)
+    (said,) = raised.value.__notes__
+    assert "no answer in time" in said

@@ -212,6 +212,22 @@ except KeyboardInterrupt:
     assert statuses(place) == ["FINISHED"]
 
 
+def test_who_is_in_a_hurry_gives_a_stuck_store_up_for_all_that_it_sent(
+    opened: Open, outputs: Path, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = opened()
+    tracker.wait_ready(LONG)
+    stuck = process_of(tracker)
+    stuck.suspend()
+    for number in range(3):
+        tracker.send(kept(completed(), outputs / "runs" / str(number)))
+    monkeypatch.setattr(tracking, "HURRIED_SECONDS", 0.1)
+    tracker.hurry()
+    answers = tracker.collect()  # the embedded store's own patience is a minute each
+    assert ["no answer in time" in str(each) for each in answers] == [True] * 3
+    assert gone(stuck.pid)
+
+
 def statuses(place: Place) -> list[str]:
     assert place.database is not None
     with closing(sqlite3.connect(place.database)) as database:
