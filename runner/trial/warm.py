@@ -15,6 +15,7 @@ import tempfile
 import traceback
 import warnings
 from contextlib import suppress
+from multiprocessing import popen_forkserver  # noqa: F401  each child would load it
 from pathlib import Path
 
 from runner.machine import lifeline
