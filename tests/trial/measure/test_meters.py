@@ -123,23 +123,34 @@ print(lowered.taken_bytes - lowered.moved_bytes)
 """
 
 
-NO_MEMORY_LEFT = """
-import resource
-resource.setrlimit(resource.RLIMIT_DATA, (1, 1))
-"""
-
-
-@pytest.mark.parametrize("left", ["", NO_MEMORY_LEFT], ids=["room", "limit"])
-@pytest.mark.parametrize("malloc", ["default", "jemalloc", "tcmalloc"])
-def test_a_floor_that_was_lowered_has_nothing_free_left_whichever_malloc(
-    malloc: str, left: str
-) -> None:
+def lowered(malloc: str, before: str = "") -> subprocess.CompletedProcess[str]:
     device = Device("cpu", 0, None, None, None, malloc=malloc)
-    ran = subprocess.run(
-        [sys.executable, "-c", LOWERED.replace("# here", left)],
+    return subprocess.run(
+        [sys.executable, "-c", LOWERED.replace("# here", before)],
         env={**os.environ, **mallocs.environment(device)},
         capture_output=True,
         text=True,
-        check=True,
     )
-    assert int(ran.stdout) < 200_000
+
+
+@pytest.mark.parametrize("malloc", ["default", "jemalloc", "tcmalloc"])
+def test_a_floor_that_was_lowered_has_nothing_free_left_whichever_malloc(malloc: str) -> None:
+    assert int(lowered(malloc).stdout) < 200_000
+
+
+LIMIT = """
+import resource
+from pathlib import Path
+data = Path("/proc/self/status").read_text().partition("VmData:")[2].split()[0]
+limit = 1024 * (limit + int(data))
+resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+"""
+
+
+@pytest.mark.parametrize("kilobytes_left", [0, 300, 1000])
+@pytest.mark.parametrize("malloc", ["default", "jemalloc", "tcmalloc"])
+def test_where_no_memory_is_left_lowering_the_floor_crashes_nothing(
+    malloc: str, kilobytes_left: int
+) -> None:
+    ran = lowered(malloc, before=f"limit = {kilobytes_left}{LIMIT}")
+    assert ran.returncode == 0 or (ran.returncode == 1 and "MemoryError" in ran.stderr)
