@@ -6,7 +6,7 @@ user's own with one word more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +35,11 @@ class Attempt:
 
     @property
     def words(self) -> tuple[str, ...]:
-        return tuple(f"{key}={value}".lower() for key, value in self.fields.items())
+        return _as_words(self.fields)
+
+
+def _as_words(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(f"{name}={value}".lower() for name, value in fields.items())
 
 
 def to_measure(cell: Planned) -> Planned:
@@ -53,8 +57,7 @@ def to_measure(cell: Planned) -> Planned:
 def attempts(cell: Planned, leak: Leak) -> Iterator[Attempt]:
     """The remedies that could help, the most likely first; none where nothing grows, nor what the
     cell has already."""
-    fields = cell.experiment.fields
-    in_force = {f"{name}={value}".lower() for name, value in fields.items()}
+    in_force = set(_as_words(cell.experiment.fields))
     return (each for each in _fitting(cell, leak) if not in_force.issuperset(each.words))
 
 
