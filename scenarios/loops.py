@@ -76,9 +76,7 @@ class WhileLoop:
     """
 
     executions: ClassVar[Executions] = ("graph", "eager", "xla")
-    varies: ClassVar[Varying] = {
-        "graph": Varies(0.3, when=lambda loop: loop.parallel_iterations > 1)
-    }
+    varies: ClassVar[Varying] = {"graph": Varies(0.3)}
 
     iterations: Count
     size: Count

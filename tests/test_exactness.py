@@ -113,7 +113,8 @@ def _live(trial: Trial) -> list[float]:
         ("scenario=python_loop",),
         ("scenario=python_loop", "scenario.gradient=tape"),
         ("scenario=variable_loop",),
-        ("scenario=while_loop", "scenario.parallel_iterations=1"),
+        ("scenario=while_loop", "device.inter_op_threads=1"),
+        ("scenario=while_loop", "scenario.gradient=tape", "device.inter_op_threads=1"),
     ],
     ids=lambda words: " ".join(words),
 )
@@ -123,6 +124,7 @@ def test_ten_processes_agree_on_the_peak_to_the_byte(
     record = measure(*words, "measure.memory_processes=10")
     assert len(record.trials) == 10
     assert len({trial.facts["tensor_peak_bytes"] for trial in record.trials}) == 1
+    assert len({trial.facts["course"] for trial in record.trials}) == 1
 
 
 def test_where_concurrency_moves_the_peak_the_record_gives_the_range(measure: MeasureWords) -> None:

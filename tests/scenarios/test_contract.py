@@ -134,7 +134,6 @@ VARIANTS = [
     ("python_loop", "xla", "scenario.gradient=tape"),
     ("while_loop", "eager", "scenario.gradient=tape"),
     ("while_loop", "graph", "scenario.gradient=tape"),
-    ("while_loop", "graph", "scenario.gradient=tape scenario.parallel_iterations=1"),
     ("conditional", "graph", "scenario.heavy=true"),
     ("dense_batch", "eager", "scenario.gradient=tape"),
     ("dense_batch", "graph", "scenario.gradient=tape"),
