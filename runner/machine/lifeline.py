@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,6 +92,18 @@ def end_descendants(pid: int, spared: Collection[int] = ()) -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(each, signal.SIGKILL)
         time.sleep(0.002)
+
+
+def wait_for_ends(pids: Iterable[int]) -> None:
+    """Until none of these processes holds memory any more, or a device."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            try:
+                select.select([process], [], [], max(0.0, deadline - time.monotonic()))
+            finally:
+                os.close(process)
 
 
 def end_family_with_parent(folder: Path, scratch: str) -> None:

@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection
@@ -91,8 +91,15 @@ class _Announcing:
         self._meter.end(phase, step)
 
 
-def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: str) -> None:
-    """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result."""
+def main(
+    assignment: Assignment,
+    former: Collection[int],
+    pipe: Connection,
+    output: Connection,
+    scratch: str,
+) -> None:
+    """The child's whole life. Ends by `os._exit`: nothing of the user's runs after the result.
+    `former` children have sent theirs, and may not have ended."""
     os.setsid()  # the terminal's Ctrl-C is the parent's affair; and the whole group can be ended
     lifeline.die_with_parent()
     lifeline.adopt_orphans()  # so that what outlives it is known to be its own
@@ -105,6 +112,7 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
     tempfile.tempdir = os.environ["TMPDIR"] = scratch  # the parent removes it, whatever happens
     facts: dict[str, Any] = {}
     try:
+        lifeline.wait_for_ends(former)  # what they held is there again, and both cores
         result = _trial(assignment, pipe, facts)
     except BaseException as error:
         result = _told(error, assignment, facts)
@@ -115,11 +123,13 @@ def main(assignment: Assignment, pipe: Connection, output: Connection, scratch: 
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):  # the user's code may have put anything in its place
             stream.flush()  # type: ignore[union-attr]
+    lifeline.end_descendants(os.getpid())
     try:
         _say(pipe, result=result)
     except BaseException:
         traceback.print_exc()
         os._exit(CANNOT_SEND)
+    os.closerange(1, 3)  # now: it takes a while to leave memory, and only then are files closed
     os._exit(0)
 
 

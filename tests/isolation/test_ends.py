@@ -14,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from runner.config import Experiment
 from runner.isolation import server as isolation
 from runner.isolation.server import Server
+from runner.plan import Assignment
 from runner.records import Status
-from tests.conftest import ANYWHERE, BRIEF, RunScenario
+from tests.conftest import ANYWHERE, BRIEF, UNTRACKED, RunScenario
 from tests.isolation.faults import EndTheServer, Fault, Spike
+from tests.isolation.probes import IsThere, Modules, TakesLongToLeave
 
 PHASES = ("build", "first_call", "steps")
 
@@ -239,6 +242,26 @@ def test_a_trial_after_a_fault_is_untouched_by_it(run_scenario: RunScenario) -> 
     assert run_scenario(Fault("none", "build")).outcome.completed
 
 
+def test_the_next_trial_begins_when_the_former_one_has_left_memory(
+    run_scenario: RunScenario, tmp_path: Path
+) -> None:
+    pid_file = tmp_path / "pid"
+    assert run_scenario(TakesLongToLeave(str(pid_file))).outcome.completed
+    reason = run_scenario(IsThere(str(pid_file))).outcome.reason or ""
+    assert any(f"state: {gone}" in reason for gone in (None, "Z", "X"))
+
+
+def test_a_server_that_is_stopped_leaves_no_child_that_was_just_leaving(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    server = Server(tmp_path / "server.log")
+    experiment = Experiment(
+        "test", TakesLongToLeave(str(pid_file)), "eager", ANYWHERE, BRIEF, UNTRACKED, 4, 0
+    )
+    assert server.run(Assignment(experiment, "timing", 0), 60.0).outcome.completed
+    server.stop()
+    assert not _alive(int(pid_file.read_text()))
+
+
 def test_a_spike_held_for_a_millisecond_is_seen_within_one_per_cent(
     run_scenario: RunScenario,
 ) -> None:
@@ -249,8 +272,6 @@ def test_a_spike_held_for_a_millisecond_is_seen_within_one_per_cent(
 
 
 def test_the_child_has_no_hydra_mlflow_or_pandas(run_scenario: RunScenario) -> None:
-    from tests.isolation.probes import Modules
-
     reason = run_scenario(Modules(("hydra", "omegaconf", "mlflow", "sklearn"))).outcome.reason
     assert reason is not None
     assert "loaded: []" in reason
