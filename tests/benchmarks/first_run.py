@@ -21,7 +21,8 @@ from runner.config import Device, Experiment, Measure, Tracking
 from runner.isolation.server import Server
 from runner.judging.estimate import median_interval
 from runner.plan import Assignment
-from tests.benchmarks._steps import MULTIPLY, Multiply, Sleep, Spike
+from tests.benchmarks._multiply import MULTIPLY, Multiply
+from tests.benchmarks._steps import Sleep, Spike
 
 ANYWHERE = Device("auto", 0, None, None, None)
 UNTRACKED = Tracking("none", None, "runner")

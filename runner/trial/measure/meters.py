@@ -73,6 +73,7 @@ class HostMemory:
         cpus = os.cpu_count() or 1
         self._hands_in = max(32, 2 * cpus)
         self._ballast = _Pages(max(4 * self._hands_in, min(cpus * self._hands_in, 256)))
+        self._push = _Pages(2 * self._hands_in)
         self._start = _Pages(round(_STARTS[number % len(_STARTS)] * self._hands_in))
         self._resident = self._faults = 0
         """When the mark was last forgotten."""
@@ -91,8 +92,8 @@ class HostMemory:
             return
         self._start.drop()
         self._ballast.drop()
-        self._ballast.take()
-        self._ballast.drop()  # at once, so that this CPU hands in all that it has counted
+        self._push.take()
+        self._push.drop()  # at once, so that this CPU hands in all that it has counted
         self._ballast.take()
         self._start.take()
         self._resident, self._faults = self.anonymous(), self._page_faults()
