@@ -24,7 +24,7 @@ from runner.judging.growth import Growth
 from runner.metrics import readable_bytes
 from runner.records import COMPLETED, Trial
 from runner.tracking import epochs
-from runner.trial.measure.between import Books
+from runner.trial.measure.malloc import Books
 from runner.trial.measure.meters import HostMemory
 from runner.trial.reading import Allocator
 

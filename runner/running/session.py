@@ -83,12 +83,12 @@ def measured(
                     audience.close()
                     try:
                         yield Done(result, session.publishing)
+                        session.publishing.end(is_hurried=result.interrupted is not None)
                     except Interrupted as stop:  # while its end waited for the store
                         session.publishing.end(is_hurried=True)
                         if problem := session.publishing.problem:
                             stop.add_note(str(problem))
                         raise
-                    session.publishing.end(is_hurried=result.interrupted is not None)
             finally:
                 audience.close()
 

@@ -225,7 +225,7 @@ def _time(assignment: Assignment, pipe: Connection, facts: dict[str, Any]) -> di
     from runner.trial import devices
     from runner.trial.execution import Execution
     from runner.trial.measure import between, compiling
-    from runner.trial.measure.between import Books
+    from runner.trial.measure.malloc import Books
     from runner.trial.measure.meters import HostMemory, TimingMeter
 
     experiment = assignment.experiment

@@ -12,12 +12,12 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 from runner import records
 from runner.composing import composition
-from runner.errors import BadInput, StoreError, Unavailable
+from runner.errors import BadInput, Interrupted, StoreError, Unavailable
 from runner.plan import Plan
 from runner.running import folders, session
 from runner.terminal.progress import Progress
@@ -77,11 +77,14 @@ def measure(
     own |= {"scenario.arguments": dict(arguments)} if arguments else {}
     plan = Plan(tuple(composition.cells([{**own, **wanted}], sent)), False, None, ())
     folder = folders.new_folder("runs")
-    with session.measured(plan, folder, Progress()) as done:
-        pass
-    if stop := done.result.interrupted:
-        signal.raise_signal(stop.exit_code - 128)  # as it would have reached the program itself
-        raise KeyboardInterrupt from stop
+    try:
+        with session.measured(plan, folder, Progress()) as done:
+            pass
+    except Interrupted as stop:  # while the store was waited for
+        _stop_the_program(stop, getattr(stop, "__notes__", ()))
+    if stopped := done.result.interrupted:
+        lacking = done.publishing.problem
+        _stop_the_program(stopped, [str(lacking)] if lacking else ())
     found = Measurement(records.read(folder), folder, time.monotonic() - started)
     problem: object = done.publishing.problem
     if tracking is None and (run := active.run_id()):
@@ -92,6 +95,14 @@ def measure(
     if problem:
         warnings.warn(str(problem), stacklevel=2)
     return found
+
+
+def _stop_the_program(stop: Interrupted, lacking: Sequence[str]) -> NoReturn:
+    """As the signal would have reached the program itself; what the store lacks is said first."""
+    for problem in lacking:
+        warnings.warn(problem, stacklevel=3)
+    signal.raise_signal(stop.exit_code - 128)
+    raise KeyboardInterrupt from stop
 
 
 def _check_place() -> None:

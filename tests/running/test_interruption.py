@@ -87,7 +87,7 @@ def test_afterwards_signals_do_what_they_did_before() -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("when", ["in a trial", "at the end"])
+@pytest.mark.parametrize("when", ["in a trial", "at the end", "while the store is waited for"])
 def test_after_ctrl_c_it_is_known_what_the_store_has_not_got(
     when: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,6 +98,8 @@ def test_after_ctrl_c_it_is_known_what_the_store_has_not_got(
             self.is_hurried = True
 
         def collect(self) -> list[TrackedRun | StoreProblem]:
+            if when == "while the store is waited for" and not self.is_hurried:
+                send(signal.SIGINT)
             assert self.is_hurried
             return [StoreProblem("no answer in time", "")]
 
@@ -117,7 +119,8 @@ def test_after_ctrl_c_it_is_known_what_the_store_has_not_got(
             assert done.publishing.problem is None
         assert "no answer in time" in str(done.publishing.problem)
         return
+    number = signal.SIGINT if when == "at the end" else 0  # which looks whether it could be sent
     with pytest.raises(Interrupted) as raised, session.measured(plan, folder, console):
-        send(signal.SIGINT)
+        send(number)
     (said,) = raised.value.__notes__
     assert "no answer in time" in said

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +19,8 @@ from typing import Any
 import pytest
 
 import runner
-from runner.errors import BadInput
+from runner.errors import BadInput, Interrupted
+from runner.running import session
 from runner.running.interruption import interruptible
 from runner.trial import received, warm
 from runner.using import handing
@@ -140,6 +144,24 @@ def test_measuring_from_within_a_measured_module_is_refused(
     monkeypatch.setenv(warm.LOG_VARIABLE, "somewhere")
     with pytest.raises(BadInput, match="__main__"):
         runner.measure(lambda: None)
+
+
+def test_ctrl_c_reaches_the_program_as_such_and_what_the_store_lacks_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextmanager
+    def measured(*_: object) -> Iterator[None]:
+        stop = Interrupted(signal.SIGINT)
+        stop.add_note("the store lacks this run")
+        raise stop
+        yield
+
+    monkeypatch.setattr(session, "measured", measured)
+    with (
+        pytest.warns(UserWarning, match="the store lacks this run"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        runner.measure("tests.using.own_module:step")
 
 
 def test_a_program_may_measure_from_another_thread() -> None:

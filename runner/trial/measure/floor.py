@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from runner.trial.measure import malloc
+
 _BATCH_BYTES = 16_384
 """Taken between two readings of what is resident."""
 
@@ -33,16 +35,11 @@ _PYTHONS = range(512, 0, -16)
 _MALLOCS = (4080, 3056, 2032, 1520, *range(1016, 8, -16))
 """Below 1 kB each of glibc's bins, because what fits exactly is taken first."""
 
-_libc = ctypes.CDLL(None)
-
-_WRITES_NOTHING = hasattr(_libc, "mallctl")
-"""jemalloc: its blocks' pages are not resident before somebody writes to them."""
-
 _of_python = ctypes.PyDLL(None).PyObject_Malloc
 """A bare block and no object: objects, and a list that keeps them, would set Python's collector
 off, which then frees garbage that is the trial's to measure."""
 
-_libc.malloc.restype = _of_python.restype = ctypes.c_void_p  # to check the sizes, too, takes longer
+_of_python.restype = ctypes.c_void_p
 
 
 class Lowered(NamedTuple):
@@ -55,20 +52,14 @@ class Lowered(NamedTuple):
 
 def lower(resident: Callable[[], int]) -> Lowered:
     """Lower it, in some 2 ms."""
-    trim()
+    malloc.trim()
     trimmed = resident()
     taken, reached = 0, trimmed
-    for take, sizes in ((_of_python, _PYTHONS), (_libc.malloc, _MALLOCS)):
+    for take, sizes in ((_of_python, _PYTHONS), (malloc.take, _MALLOCS)):
         for size in sizes:
             more, reached = _use_up(resident, reached, size, take)
             taken += more
     return Lowered(taken, reached - trimmed)
-
-
-def trim() -> None:
-    """Give whole pages back that malloc has free."""
-    if hasattr(_libc, "malloc_trim"):
-        _libc.malloc_trim(0)
 
 
 def _use_up(
@@ -80,7 +71,7 @@ def _use_up(
     taken = 0
     for _ in range(_MOST_BATCHES):
         blocks: Iterable[Any] = filter(None, map(take, repeat(size, count)))
-        if _WRITES_NOTHING:
+        if malloc.is_jemalloc:  # nobody has written to their pages, so these are not resident
             blocks = map(ctypes.memset, blocks, repeat(0), repeat(1))
         if not deque(blocks, maxlen=1):  # at once: there are thousands
             break  # nothing is left below a limit

@@ -34,8 +34,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from runner.records import Phase
-from runner.trial.measure import floor
-from runner.trial.measure.between import Books
+from runner.trial.measure import floor, malloc
 from runner.trial.measure.tracing import AllocationTracing
 
 _LOOKED_AT = 4
@@ -193,7 +192,7 @@ class TimingMeter:
     """Seconds and host bytes of every phase and step, relative to the trial's start."""
 
     host: HostMemory
-    books: Books
+    books: malloc.Books
     most_steps: int
     phases: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
@@ -267,7 +266,7 @@ class TimingMeter:
         self._note_peak()
 
     def resume(self) -> None:
-        floor.trim()
+        malloc.trim()
         self.host.forget()
 
     def _note_peak(self) -> None:

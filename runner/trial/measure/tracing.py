@@ -20,7 +20,6 @@ transformer blocks), so `most_bytes` is generous where the machine is.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import secrets
@@ -33,7 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.records import Phase
-from runner.trial.measure import xplane
+from runner.trial.measure import malloc, xplane
 from runner.trial.measure.origins import Witness
 from runner.trial.measure.replay import NoAllocations, Replay, Traced
 
@@ -81,7 +80,7 @@ class AllocationTracing:
 
     def start(self) -> None:
         """Begin to trace. Call it before the first op: what was there before can't be seen."""
-        if not _can_read_heap():
+        if malloc.info is None:
             self._reason = "this malloc isn't glibc's, so what the profiler holds can't be bounded"
             return
         with self._lock:
@@ -169,7 +168,7 @@ class AllocationTracing:
             return None
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
-            _libc.malloc_trim(0)
+            malloc.trim()
 
     def _give_up(self, reason: str) -> None:
         """Stop tracing and drop the events unwritten."""
@@ -179,7 +178,7 @@ class AllocationTracing:
         if self._tracing:
             self._tracing = False
             tf.profiler.experimental.stop(save=False)
-            _libc.malloc_trim(0)
+            malloc.trim()
 
     def _watch(self) -> None:
         while not self._finished.wait(_WATCH_SECONDS):
@@ -209,36 +208,6 @@ def _kilobytes(path: str, name: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
-class _Heap(ctypes.Structure):
-    """glibc's `struct mallinfo2`."""
-
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            "arena", "ordblks", "smblks", "hblks", "hblkhd",
-            "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
-        )
-    ]  # fmt: skip
-
-
-_libc = ctypes.CDLL(None)
-_libc.malloc.restype = ctypes.c_void_p
-_libc.free.argtypes = [ctypes.c_void_p]
-
-
 def _heap_bytes() -> int:
-    """Bytes in use on malloc's heap, blocks with a mapping of their own left out: the profiler's
-    events are among them, tensors and large arrays are not."""
-    _libc.mallinfo2.restype = _Heap
-    return int(_libc.mallinfo2().uordblks)
-
-
-def _can_read_heap() -> bool:
-    """Whether malloc is one that says what is in use: glibc's, of 2021 or later."""
-    if not hasattr(_libc, "mallinfo2"):
-        return False
-    before = _heap_bytes()
-    block = _libc.malloc(50_000)
-    grown = _heap_bytes() - before
-    _libc.free(block)
-    return grown > 0
+    """The profiler's events are among them, tensors and large arrays are not."""
+    return malloc.info().heap_bytes if malloc.info else 0

@@ -16,8 +16,8 @@ import pytest
 
 from runner.config import Device
 from runner.isolation import mallocs
-from runner.trial.measure import floor
-from runner.trial.measure.between import Books
+from runner.trial.measure import floor, meters
+from runner.trial.measure.malloc import Books
 from runner.trial.measure.meters import HostMemory
 
 PAGE = 4096
@@ -56,6 +56,13 @@ def off_by(pages: int, before: Callable[[], None], amid: Callable[[], None]) -> 
     return statistics.median(found)
 
 
+@pytest.fixture(params=["new", "before 5.14"])
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param != "new":
+        monkeypatch.setattr(meters, "_POPULATE", 9_999)  # refused, as one that it doesn't know
+
+
+@pytest.mark.usefixtures("kernel")
 @pytest.mark.parametrize("pages", [40, 200, 490])
 def test_a_peak_that_is_gone_at_once_is_seen_within_16_pages(
     pages: int, move: Callable[[], None]
@@ -113,7 +120,7 @@ def test_what_the_collector_frees_is_read_off_malloc_s_books() -> None:
 
 
 LOWERED = """
-from runner.trial.measure import floor
+from runner.trial.measure import floor, meters
 from runner.trial.measure.meters import HostMemory
 host = HostMemory()
 floor.lower(host.anonymous)
