@@ -43,7 +43,9 @@ Executions = tuple[str, ...]
 class Varies:
     """That figures of memory are not the same in every process, and by how much at most: a share of
     the largest. TensorFlow starts a graph's ops in an order that is not fixed; so other tensors are
-    there together, and some buffers are passed on that elsewhere had another user left."""
+    there together, and some buffers are passed on that elsewhere had another user left. And it
+    takes a small NumPy array over, instead of copying it, where that happens to begin at a multiple
+    of 64 bytes."""
 
     peak: float
     allocated: float = 0.0

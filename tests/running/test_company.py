@@ -63,7 +63,7 @@ def planned(*words: str) -> Plan:
     return composition.plan(["-m", *words, "tracking=none"], Path("/nowhere/at/all"))
 
 
-EAGER = ("scenario=numpy_loop", "seed=range(4)", "measure.timing_processes=1")
+EAGER = ("scenario=large_tensor", "seed=range(4)", "measure.timing_processes=1")
 
 
 def test_memory_trials_run_side_by_side_and_a_timing_trial_beside_none(folder: Path) -> None:
@@ -85,7 +85,7 @@ def test_one_by_one_if_the_user_says_so(folder: Path) -> None:
         ("scenario=while_loop", "execution=graph"),
         ("scenario=keras_training", "execution=graph"),
         ("scenario=callable", "scenario.target=tests.scenarios.theirs:keeps", "execution=graph"),
-        ("scenario=numpy_loop", "device=gpu"),
+        ("scenario=large_tensor", "device=gpu"),
     ],
     ids=["concurrent", "training", "anybody's code", "a card"],
 )
@@ -128,7 +128,7 @@ def test_who_ends_badly_in_company_is_asked_again_alone(status: Status, folder: 
         seed = assignment.experiment.seed
         return status if seed == 1 or (seed == 2 and beside > 1) else None
 
-    words = ("scenario=numpy_loop", "seed=1,2", "measure.timing_processes=0")
+    words = ("scenario=large_tensor", "seed=1,2", "measure.timing_processes=0")
     server = Counting(beside=2, ends=ends)
     result = ran(planned(*words, "measure.side_by_side=2"), folder, server)
     assert [outcome.status for outcome in result.outcomes] == [status, Status.COMPLETED]
