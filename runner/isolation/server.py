@@ -5,7 +5,8 @@ deadline, a place for the child's output, and a reading of how the child ended. 
 one `wait` on the pipe and the child's sentinel; a second thread sleeps on the child's output.
 
 A child that has sent its result takes a tenth of a small trial to leave memory. That is seen to
-while the next one is started, which measures nothing before the former one is gone.
+while the next one is started, which waits for it before it measures. (One that has children itself
+is ended at once, with them.)
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ _NO_ROOM = re.compile(
 _TELLS_SECONDS = 5.0
 """The longest that a server takes to tell how a child that was killed has ended."""
 
+_LEAVES_SECONDS = 60.0
+"""The longest that a child may take beyond that to leave memory, if the server is well."""
+
 _UNTOLD = 255
 """What `Process.exitcode` reads when the server was gone before it could tell; or a child's own."""
 
@@ -73,7 +77,7 @@ class Server:
         been started with those variables as well, which from now on is the one in use."""
         environment = environment or {}
         _take_turns(frozenset(environment.items()))
-        if (pid := _server_pid()) is not None and lifeline.state(pid) == "T":
+        if _is_stopped(pid := _server_pid()):
             _kill(pid)  # stopped, it would take requests and never answer one
         _find_room_for_sockets()
         self._context.set_forkserver_preload(["runner.trial.warm"])
@@ -188,6 +192,9 @@ class Server:
                     f"the server that loads TensorFlow ended ({error or 'end of file'}).",
                     f"Its last words are in {self.log}.",
                 ) from error
+            except BaseException:
+                _kill(_server_pid())  # it would go on, and start the child
+                raise
             finally:
                 theirs.close()
                 their_output.close()
@@ -200,7 +207,7 @@ class Server:
                     timeout_seconds = 0.0
                 phase, result = _follow(ours, process, timeout_seconds, on_phase)
             finally:
-                if isinstance(result, dict) and _is_over(reader):
+                if isinstance(result, dict) and result.pop("is_alone") and _is_over(reader):
                     _see_off(process, server_pid)
                 else:
                     _end(process, server_pid, sent=isinstance(result, dict))
@@ -209,7 +216,7 @@ class Server:
         if isinstance(result, dict) and "note" in result:
             self._notes[cell] = result["note"]
             return self._run_once(assignment, timeout_seconds, on_phase, log)
-        exit_code = process.exitcode
+        exit_code = None if isinstance(result, dict) else process.exitcode
         if exit_code == _UNTOLD and _ends(server_pid):
             exit_code = None
         return _read(assignment, phase, result, exit_code, timeout_seconds)
@@ -292,14 +299,13 @@ def _watch(server_pid: int | None, started: Event) -> None:
     """Looks once a second, before the trial; nothing is measured yet."""
     deadline = time.monotonic() + _START_SECONDS
     while not started.wait(1.0):
-        stopped = server_pid is not None and lifeline.state(server_pid) == "T"
-        if stopped or time.monotonic() > deadline:
+        if _is_stopped(server_pid) or time.monotonic() > deadline:
             _kill(server_pid)
             return
 
 
-_leaving: dict[int, Thread] = {}
-"""The children whose results are here, and who ends them."""
+_leaving: set[int] = set()
+"""The children whose results are here, and that leave memory."""
 
 
 def _is_over(output: Thread) -> bool:
@@ -317,10 +323,13 @@ def _see_off(process: ForkServerProcess, server_pid: int | None) -> None:
         try:
             _end(process, server_pid, sent=True)
         finally:
-            del _leaving[pid]
+            _leaving.discard(pid)
 
-    _leaving[pid] = Thread(target=end, name=f"end of {pid}")
-    _leaving[pid].start()
+    _leaving.add(pid)
+    try:
+        Thread(target=end, name=f"end of {pid}").start()
+    except RuntimeError:  # as many threads as there may be
+        end()
 
 
 def _end(process: ForkServerProcess, server_pid: int | None, sent: bool) -> None:
@@ -335,7 +344,9 @@ def _end(process: ForkServerProcess, server_pid: int | None, sent: bool) -> None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             end(process.pid, signal.SIGKILL)
     process.join(_TELLS_SECONDS)
-    if process.exitcode is None:  # the server, which alone knows how it ended, was stopped
+    if process.exitcode is None and not _is_stopped(server_pid):
+        process.join(_LEAVES_SECONDS)
+    if process.exitcode is None:  # the server alone knows how it ended
         _kill(server_pid)
         process.join()
     _living.discard(process.pid)
@@ -421,6 +432,10 @@ def _ends(pid: int | None, seconds: float = 0.5) -> bool:
         return bool(select.select([process], [], [], seconds)[0])
     finally:
         os.close(process)
+
+
+def _is_stopped(pid: int | None) -> bool:
+    return pid is not None and lifeline.state(pid) == "T"
 
 
 def _kill(pid: int | None) -> None:

@@ -95,10 +95,10 @@ def end_descendants(pid: int, spared: Collection[int] = ()) -> None:
 
 
 def wait_for_ends(pids: Iterable[int]) -> None:
-    """Until none of these processes holds memory any more, or a device."""
+    """Until none of these processes holds memory any more, or a device; for 5 s at most."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for pid in pids:
-        with suppress(ProcessLookupError):
+        with suppress(OSError):
             process = os.pidfd_open(pid)
             try:
                 select.select([process], [], [], max(0.0, deadline - time.monotonic()))

@@ -112,7 +112,7 @@ def main(
     tempfile.tempdir = os.environ["TMPDIR"] = scratch  # the parent removes it, whatever happens
     facts: dict[str, Any] = {}
     try:
-        lifeline.wait_for_ends(former)  # what they held is there again, and both cores
+        lifeline.wait_for_ends(former)  # what they held is there again, and their cores are free
         result = _trial(assignment, pipe, facts)
     except BaseException as error:
         result = _told(error, assignment, facts)
@@ -123,13 +123,16 @@ def main(
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(Exception):  # the user's code may have put anything in its place
             stream.flush()  # type: ignore[union-attr]
-    lifeline.end_descendants(os.getpid())
+    result["is_alone"] = not any(lifeline.children(os.getpid()))
     try:
         _say(pipe, result=result)
     except BaseException:
         traceback.print_exc()
         os._exit(CANNOT_SEND)
-    os.closerange(1, 3)  # now: it takes a while to leave memory, and only then are files closed
+    with contextlib.suppress(OSError):  # the output ends now, not when memory has been left
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(nowhere, descriptor)
     os._exit(0)
 
 

@@ -99,10 +99,12 @@ def measure(
 
 def _stop_the_program(stop: Interrupted, lacking: Sequence[str]) -> NoReturn:
     """As the signal would have reached the program itself; what the store lacks is said first."""
-    for problem in lacking:
-        warnings.warn(problem, stacklevel=3)
-    signal.raise_signal(stop.exit_code - 128)
-    raise KeyboardInterrupt from stop
+    try:
+        for problem in lacking:
+            warnings.warn(problem, stacklevel=3)
+    finally:  # where warnings are errors, too
+        signal.raise_signal(stop.exit_code - 128)
+        raise KeyboardInterrupt from stop
 
 
 def _check_place() -> None:

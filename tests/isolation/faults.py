@@ -8,12 +8,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from runner.scenario import Bench, Executions, Step
+
+_kept: list[Any] = []
 
 
 class Unsendable(Exception):
@@ -87,6 +90,27 @@ def _recurse() -> None:
     _recurse()
 
 
+def _mind_a_child() -> None:
+    """As a loader of data does it: the end of a worker is an error."""
+
+    def say_so(*_: object) -> None:
+        raise RuntimeError("a worker ended")
+
+    _kept.append(subprocess.Popen(["sleep", "600"]))
+    signal.signal(signal.SIGCHLD, say_so)
+
+
+def _supervise() -> None:
+    """Whoever ends is started again."""
+
+    def go_on() -> None:
+        while True:
+            subprocess.run(["sleep", "600"], check=False)
+
+    threading.Thread(target=go_on, daemon=True).start()
+    time.sleep(0.1)
+
+
 def _replace_the_streams() -> None:
     sys.stdout = object()  # type: ignore[assignment]
     sys.stderr = None  # type: ignore[assignment]
@@ -118,6 +142,8 @@ ENDS: dict[str, Any] = {
     "daemon": _leave_a_daemon_behind,
     "daemon_segfault": _leave_a_daemon_and(lambda: ctypes.string_at(0)),
     "daemon_hang": _leave_a_daemon_and(lambda: time.sleep(600)),
+    "mind_a_child": _mind_a_child,
+    "supervise": _supervise,
     "replace_streams": _replace_the_streams,
     "close_streams": _close_the_streams,
     "stop_server": lambda: os.kill(os.getppid(), signal.SIGSTOP),

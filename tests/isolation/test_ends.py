@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from runner.config import Experiment
+from runner.errors import Interrupted
 from runner.isolation import server as isolation
 from runner.isolation.server import Server
 from runner.plan import Assignment
@@ -179,6 +180,16 @@ def test_a_daemon_in_a_session_of_its_own_ends_with_the_trial_however_that_ends(
     assert _folders_left() == []
 
 
+@pytest.mark.parametrize("end", ["mind_a_child", "supervise"])
+def test_who_minds_its_own_children_is_not_disturbed_by_their_end(
+    run_scenario: RunScenario, end: str
+) -> None:
+    """They are ended once it has ended itself: before its deadline, which is sooner than the
+    patience with processes that don't end."""
+    brief = replace(BRIEF, timeout_seconds=4.0)
+    assert run_scenario(Fault(end, "first_call"), measure=brief).outcome.completed
+
+
 def _folders_left() -> list[Path]:
     return list(Path(tempfile.gettempdir()).glob(f"runner-trial-{os.getpid()}-*"))
 
@@ -227,6 +238,28 @@ def test_a_server_that_was_stopped_or_died_between_trials_is_started_again(
     pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
     os.kill(pid, number)
     assert run_scenario(Fault("none", "build")).outcome.completed
+
+
+def test_a_server_that_an_interruption_finds_loading_starts_no_child_any_more(
+    tmp_path: Path,
+) -> None:
+    def interrupt(number: int, _: object) -> None:
+        raise Interrupted(number)
+
+    own = replace(ANYWHERE, malloc_arenas=3)  # another server than that of the other tests
+    experiment = Experiment("test", Fault("none", "build"), "eager", own, BRIEF, UNTRACKED, 4, 0)
+    server = Server(tmp_path / "server.log")
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(Interrupted):
+            server.run(Assignment(experiment, "timing", 0), 60.0)
+        loading = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        assert not _alive(loading)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        server.stop()
+    assert _folders_left() == []
 
 
 def test_the_server_dying_is_survived_and_the_trial_run_once_more(

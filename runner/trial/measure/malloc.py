@@ -58,15 +58,16 @@ class Info(ctypes.Structure):
 def _reader() -> Callable[[], Info] | None:
     """Of glibc's books, since 2021; where another malloc was loaded before it, they stay as they
     are whatever is taken."""
-    read = getattr(_libc, "mallinfo2", None)
-    if read is None:
+    try:
+        read: Any = ctypes.CDLL("libc.so.6").mallinfo2
+    except (OSError, AttributeError):
         return None
     read.restype = Info
     before = read()
     block = take(50_000)
     after = read()
     _libc.free(block)
-    return read if after.in_use_bytes > before.in_use_bytes else None
+    return read if after.in_use_bytes != before.in_use_bytes else None
 
 
 info = _reader()

@@ -120,7 +120,7 @@ def test_what_the_collector_frees_is_read_off_malloc_s_books() -> None:
 
 
 LOWERED = """
-from runner.trial.measure import floor, meters
+from runner.trial.measure import floor
 from runner.trial.measure.meters import HostMemory
 host = HostMemory()
 floor.lower(host.anonymous)
