@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -34,14 +35,20 @@ def queued(cluster: Cluster) -> bool:
     return bool(done.stdout.strip())
 
 
+def handing_out(process: subprocess.Popen[str]) -> bool:
+    """A job is in the queue before the command has been told its number."""
+    with suppress(psutil.NoSuchProcess):
+        return any(each.name() == "sbatch" for each in psutil.Process(process.pid).children())
+    return True
+
+
 def left_while_jobs_wait(cluster: Cluster, outputs: Path, cwd: Path, *words: str) -> str:
     """What the command says when it is interrupted after it has handed its jobs out."""
     process = cluster.start(outputs, cwd, *GRID, *words)
     deadline = time.monotonic() + LONG
-    while not queued(cluster) and time.monotonic() < deadline:
+    while not (queued(cluster) and not handing_out(process)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    [child] = psutil.Process(process.pid).children() or [psutil.Process(process.pid)]
-    child.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)  # `ip netns exec` has become the command
     shown, said = process.communicate(timeout=LONG)
     assert process.returncode == 130, said
     assert "resume=" in shown
