@@ -71,6 +71,7 @@ class HostMemory:
         self._page = os.sysconf("SC_PAGE_SIZE")
         cpus = os.cpu_count() or 1
         self._hands_in = max(32, 2 * cpus)
+        # More than the other CPUs may keep back, of the pages of files, too: else it can't be told.
         self._ballast = _Pages(max(4 * self._hands_in, min(cpus * self._hands_in, 256)))
         self._push = _Pages(2 * self._hands_in)
         self._start = _Pages(round(_STARTS[number % len(_STARTS)] * self._hands_in))
