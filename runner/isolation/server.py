@@ -16,7 +16,6 @@ import json
 import multiprocessing
 import os
 import re
-import select
 import signal
 import tempfile
 import time
@@ -422,16 +421,7 @@ def _keep_output(output: connection.Connection, log: Path) -> None:
 
 def _ends(pid: int | None, seconds: float = 0.5) -> bool:
     """Whether that child of ours has ended or does so at once: its pipes close a moment before."""
-    if pid is None:
-        return True
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return True
-    try:
-        return bool(select.select([process], [], [], seconds)[0])
-    finally:
-        os.close(process)
+    return pid is None or lifeline.ends(pid, seconds)
 
 
 def _is_stopped(pid: int | None) -> bool:

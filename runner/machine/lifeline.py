@@ -99,11 +99,19 @@ def wait_for_ends(pids: Iterable[int]) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     for pid in pids:
         with suppress(OSError):
-            process = os.pidfd_open(pid)
-            try:
-                select.select([process], [], [], max(0.0, deadline - time.monotonic()))
-            finally:
-                os.close(process)
+            ends(pid, max(0.0, deadline - time.monotonic()))
+
+
+def ends(pid: int, seconds: float) -> bool:
+    """Whether a process has ended, or does within that time."""
+    try:
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], seconds)[0])
+    finally:
+        os.close(process)
 
 
 def end_family_with_parent(folder: Path, scratch: str) -> None:
