@@ -15,23 +15,23 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner import places
+from runner import paths
 
 if TYPE_CHECKING:
     import pandas
 
-    from runner.using.measuring import measure
-    from runner.using.notebook import load_ipython_extension
-    from runner.using.opened import Compared, Measurement, compare
-    from runner.using.opened import open as open
+    from runner.integrations.api import measure
+    from runner.integrations.measurement import Compared, Measurement, compare
+    from runner.integrations.measurement import open as open
+    from runner.integrations.notebook import load_ipython_extension
 
 _IN = {
-    "Compared": "runner.using.opened",
-    "Measurement": "runner.using.opened",
-    "compare": "runner.using.opened",
-    "measure": "runner.using.measuring",
-    "open": "runner.using.opened",
-    "load_ipython_extension": "runner.using.notebook",
+    "Compared": "runner.integrations.measurement",
+    "Measurement": "runner.integrations.measurement",
+    "compare": "runner.integrations.measurement",
+    "measure": "runner.integrations.api",
+    "open": "runner.integrations.measurement",
+    "load_ipython_extension": "runner.integrations.notebook",
 }
 """What is loaded as it is first asked for: a child, and who only wants one thing, sees no more."""
 
@@ -44,18 +44,19 @@ __all__ = [
     "measure",
 ]
 
-places.make_scenarios_importable()
+paths.make_scenarios_importable()
 
 
 def load(*paths: str | Path) -> pandas.DataFrame:
-    """The records at or below these folders as a pandas frame: see `runner.export.frames`."""
-    from runner.export import frames  # pandas takes half a second, and a child must never see it
+    """Return the records at or below these folders as a pandas frame: see
+    `runner.render.files.table`."""
+    from runner.render.files import table  # pandas: half a second; no child may ever see it
 
-    return frames.load(*paths)
+    return table.load(*paths)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "keras":  # a room of its own, which imports Keras
+    if name == "keras":  # which imports Keras
         return importlib.import_module("runner.keras")
     if name in _IN:
         return getattr(importlib.import_module(_IN[name]), name)

@@ -1,18 +1,15 @@
 """What a memory trial saw of the allocator, as values: made by the replay, kept in the record, read
 by every view by its fields.
 
-Core: standard library only. `from_json` reads what `to_json` wrote, and what older versions wrote:
-what they did not know yet is empty or `None`.
+What an older version did not know yet is empty or `None`. Core: standard library and msgspec.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-import types
-import typing
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from runner.schema import Real, Whole
 
 GRADIENT = "(gradient)"
 """The last part of a scope: ops of the backward pass of what comes before."""
@@ -25,14 +22,14 @@ class Split:
     "The step" is the one that the peak is in, or the phase if it isn't in a step.
     """
 
-    held_bytes: int
+    held_bytes: Whole
     """There before the step: weights, inputs, state."""
-    kept_bytes: int
+    kept_bytes: Whole
     """Made in the step and still there when it ends: its leak, or the next step's input."""
-    gradient_bytes: int | None
+    gradient_bytes: Whole | None
     """Made in the step before its backward pass begins, freed after that: kept for the gradient.
     `None` where it is not known whether there is a backward pass."""
-    passing_bytes: int
+    passing_bytes: Whole
     """Made and freed in the step, the above left out."""
 
 
@@ -42,8 +39,8 @@ class Scope:
     tell. Ends in `GRADIENT` for the ops of its backward pass."""
 
     scope: str
-    count: int
-    bytes: int
+    count: Whole
+    bytes: Whole
 
 
 @dataclass(frozen=True)
@@ -51,11 +48,11 @@ class Group:
     """Allocations of one op, shape and dtype that were live at the peak."""
 
     op: str
-    shape: tuple[int, ...] | None
+    shape: tuple[Whole, ...] | None
     dtype: str
-    count: int
-    bytes: int
-    share: float
+    count: Whole
+    bytes: Whole
+    share: Real
     split: Split | None = None
     scopes: tuple[Scope, ...] = ()
     """Where they came from, largest first; they sum to the group."""
@@ -65,92 +62,98 @@ class Group:
 class Curve:
     """Live bytes over time: a step function, exact at each point that is kept."""
 
-    seconds: tuple[float, ...] = ()
-    bytes: tuple[int, ...] = ()
+    seconds: tuple[Real, ...] = ()
+    bytes: tuple[Whole, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.seconds) != len(self.bytes):
+            raise ValueError("a curve has not as many times as sizes")
 
     @property
     def points(self) -> list[tuple[float, int]]:
+        """Return the pairs (seconds, bytes)."""
         return list(zip(self.seconds, self.bytes, strict=True))
 
 
-class Frame(typing.NamedTuple):
+class Frame(NamedTuple):
     """A line on the Python stack. `file` is as Python names it, relative to the folder where the
     user stands if below it; `code` is the source text, empty where the file could not be read."""
 
     file: str
-    line: int
+    line: Whole
     function: str
     code: str
 
 
 @dataclass(frozen=True)
-class Part:
-    """What one line made that was live at the peak, of one op, shape, dtype and scope, called from
+class LinePart:
+    """Live bytes at the peak that one line made, of one op, shape, dtype and scope, called from
     one stack."""
 
     op: str
-    shape: tuple[int, ...] | None
+    shape: tuple[Whole, ...] | None
     dtype: str
     scope: str
-    stack: tuple[int, ...]
+    stack: tuple[Whole, ...]
     """Places in `Allocations.frames`, outermost first: the line itself is the last."""
-    count: int
-    bytes: int
+    count: Whole
+    bytes: Whole
     split: Split | None = None
 
     @property
     def is_gradient(self) -> bool:
+        """Return True if the op belongs to a backward pass."""
         return self.scope.split("/")[-1] == GRADIENT
 
 
 @dataclass(frozen=True)
-class Line:
+class SourceLine:
     """A line of the user's code and what was live at the peak of what it made. Of a graph's node it
     is the line that made the node, of a backward pass's node the line that it differentiates."""
 
     file: str | None
-    line: int | None
+    line: Whole | None
     code: str | None
-    count: int
-    bytes: int
-    share: float
+    count: Whole
+    bytes: Whole
+    share: Real
     split: Split
-    parts: tuple[Part, ...]
+    parts: tuple[LinePart, ...]
     """Largest first; they sum to the line."""
     why: str | None = None
-    """Where the line is not known, why not."""
+    """The reason why the line is not known."""
     is_library: bool = False
     """No line of the user's was on the stack: this is the nearest library's."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What all tensors of one band have in common; `stack` as in `Part`."""
+class TensorKind:
+    """Everything that the tensors of one band have in common; `stack` as in `LinePart`."""
 
     op: str
-    shape: tuple[int, ...] | None
+    shape: tuple[Whole, ...] | None
     dtype: str
     scope: str
-    stack: tuple[int, ...]
-    block_bytes: int = 0
-    """Of a buffer in a block that XLA allocates whole: the block's size. The buffer is in it when
+    stack: tuple[Whole, ...]
+    block_bytes: Whole = 0
+    """The size of the block that XLA allocates whole, for a buffer in one. The buffer is in it when
     the block is at its fullest; the band shows the life of the block."""
 
 
-class Band(typing.NamedTuple):
+class TensorBand(NamedTuple):
     """One tensor in the step of the peak or, where they can't be told apart, several."""
 
-    kind: int
+    kind: Whole
     """A place in `Lives.kinds`."""
     part: str
     """`held`, `kept`, `gradient` or `passing`, as in `Split`."""
-    born_seconds: float | None
+    born_seconds: Real | None
     """`None`: held from before."""
-    died_seconds: float | None
+    died_seconds: Real | None
     """`None`: outlasts the step."""
-    tensors: int
-    bytes: int
-    """Of all of them together."""
+    tensors: Whole
+    bytes: Whole
+    """The sum of all of them."""
 
 
 @dataclass(frozen=True)
@@ -159,57 +162,61 @@ class Lives:
     bands that are alive and of `rest` sum to the live bytes, exactly. A band is alive from its
     birth on and no more at its death. Times are those of the curves."""
 
-    begin_seconds: float
-    end_seconds: float
-    peak_seconds: float
-    kinds: tuple[Kind, ...]
-    bands: tuple[Band, ...]
+    begin_seconds: Real
+    end_seconds: Real
+    peak_seconds: Real
+    kinds: tuple[TensorKind, ...]
+    bands: tuple[TensorBand, ...]
     """Those that were there longest with the most bytes; in order of birth."""
     rest: Curve
     """The bytes of all tensors that are in no band: nothing, as long as there are few."""
-    rest_count: int
+    rest_count: Whole
 
 
 @dataclass(frozen=True)
-class Leak:
+class LeakedGroup:
     """Allocations of a step that are live at the end, after Python's collector has run, in a trial
-    whose live bytes grew from step to step. (Where they didn't, what lasts took the place of
-    something else, as a variable's new value does.)"""
+    whose live bytes grew from step to step.
+
+    (Where they didn't, what lasts took the place of something else, as a variable's new value
+    does.)
+    """
 
     op: str
     scope: str
-    shape: tuple[int, ...] | None
+    shape: tuple[Whole, ...] | None
     dtype: str
-    count: int
-    bytes: int
-    count_per_step: float
-    bytes_per_step: float
-    stack: tuple[int, ...] = ()
-    """Places in `Allocations.frames`, as in `Part`."""
+    count: Whole
+    bytes: Whole
+    count_per_step: Real
+    bytes_per_step: Real
+    stack: tuple[Whole, ...] = ()
+    """Places in `Allocations.frames`, as in `LinePart`."""
 
 
-class Span(typing.NamedTuple):
+class Span(NamedTuple):
     """When a phase or a steady step was: what the record keeps of a stretch."""
 
     phase: str
-    step: int
-    begin_seconds: float
-    end_seconds: float
+    step: Whole
+    begin_seconds: Real
+    end_seconds: Real
 
 
 @dataclass(frozen=True)
-class Checks:
-    """How far the events can be believed; all but the first four are 0 in a clean trace."""
+class TraceChecks:
+    """Counts that tell how far the events can be believed; all but the first four are 0 in a clean
+    trace."""
 
-    events: int
-    trace_events: int
-    windows: int
-    live_before_bytes: int
+    events: Whole
+    trace_events: Whole
+    windows: Whole
+    live_before_bytes: Whole
     """By the allocator's own count, when the trace began."""
-    unmatched_frees: int
-    unmatched_free_bytes: int
-    reused_addresses: int
-    disagreements: int
+    unmatched_frees: Whole
+    unmatched_free_bytes: Whole
+    reused_addresses: Whole
+    disagreements: Whole
     """Events at which the allocator's own running total departs from the replay's."""
 
 
@@ -217,67 +224,28 @@ class Checks:
 class Allocations:
     """All that a trial's allocation events say; the record's `allocations`."""
 
-    total_bytes: int
+    total_bytes: Whole
     phase: str | None
-    step: int | None
+    step: Whole | None
     groups: tuple[Group, ...]
-    lines: tuple[Line, ...] = ()
+    lines: tuple[SourceLine, ...] = ()
     frames: tuple[Frame, ...] = ()
     lives: Lives | None = None
     split: Split | None = None
     gradient_why: str | None = None
-    """Where the split's `gradient_bytes` is null, why."""
-    leaks: tuple[Leak, ...] | None = None
-    leak_steps: int = 0
+    """The reason why the split's `gradient_bytes` is null."""
+    leaks: tuple[LeakedGroup, ...] | None = None
+    leak_steps: Whole = 0
     marks: tuple[Span, ...] = ()
     curve: Curve = Curve()
     peak_curve: Curve = Curve()
     """Through the step, or phase, of the peak."""
     allocator: str = ""
     """The pattern that the allocator's name had to match."""
-    allocators: dict[str, int] = field(default_factory=dict)
+    allocators: dict[str, Whole] = field(default_factory=dict)
     """Every allocator that had events, and how many."""
-    allocated_peak_bytes: int | None = None
+    allocated_peak_bytes: Whole | None = None
     """The peak of the allocator's own sizes, replayed."""
-    allocator_peak_bytes: int | None = None
+    allocator_peak_bytes: Whole | None = None
     """The peak that the allocator says itself."""
-    checks: Checks | None = None
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Allocations:
-        read: Allocations = _read(Allocations, data)
-        for curve in (read.curve, read.peak_curve):
-            if len(curve.seconds) != len(curve.bytes):
-                raise ValueError("a curve has not as many times as sizes")
-        return read
-
-    def to_json(self) -> dict[str, Any]:
-        return {each.name: _plain(getattr(self, each.name)) for each in fields(Allocations)}
-
-
-def _plain(value: Any) -> Any:
-    if dataclasses.is_dataclass(value):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value
-
-
-@functools.cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _read(kind: Any, data: Any) -> Any:
-    """A value of a type from plain JSON. Keys that the type does not have are from another version
-    and left out; a missing key takes the field's default, or is an error where it has none."""
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-        hints = _hints(kind)
-        return kind(**{key: _read(hints[key], data[key]) for key in hints if key in data})
-    if origin in (typing.Union, types.UnionType):
-        inner = next(each for each in arguments if each is not type(None))
-        return data if data is None else _read(inner, data)
-    if origin is tuple:
-        return tuple(_read(arguments[0], each) for each in data)
-    if isinstance(kind, type) and issubclass(kind, tuple):
-        return kind(*data)
-    return data
+    checks: TraceChecks | None = None

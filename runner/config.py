@@ -1,6 +1,6 @@
 """Typed, checked, frozen: what a run is, once the words have been composed.
 
-Core: standard library only. `typed` turns a plain mapping into a frozen dataclass and refuses
+`typed` turns a plain mapping into a frozen dataclass and refuses
 unknown keys, missing keys, wrong types and values out of range, each by name. It serves the groups
 below and every scenario alike, so a scenario's own annotations are its checks:
 
@@ -20,27 +20,23 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, cast
 from urllib.parse import urlsplit
 
-from runner.errors import BadInput, nearest
+import msgspec
+from msgspec import Meta
+
+from runner.callables import PickledFunction
+from runner.errors import BadInput, suggest
+from runner.masking import find_secrets, mask_value
 from runner.scenario import Scenario
-from runner.sent import Sent
-
-
-@dataclass(frozen=True)
-class Range:
-    """Bounds of a number, both included."""
-
-    low: float
-    high: float
-
 
 _MOST = 2**31 - 1
-Count = Annotated[int, Range(1, _MOST)]
-NonNegative = Annotated[int, Range(0, _MOST)]
-Seconds = Annotated[float, Range(1e-3, 1e7)]
+Count = Annotated[int, Meta(ge=1, le=_MOST)]
+NonNegative = Annotated[int, Meta(ge=0, le=_MOST)]
+Seconds = Annotated[float, Meta(ge=1e-3, le=1e7)]
 
 Malloc = Literal["default", "jemalloc", "tcmalloc"]
 DeviceKind = Literal["auto", "cpu", "gpu"]
@@ -52,7 +48,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Device:
-    """Where it runs, and the hard limits it runs under."""
+    """The device that a cell runs on, and the hard limits it runs under."""
 
     kind: DeviceKind
     index: NonNegative
@@ -68,9 +64,9 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Measure:
-    """How much evidence is gathered. A trial steps until `steps`, or `max_seconds` of them, but
-    never fewer than `min_steps`."""
+class MeasureSpec:
+    """The amount of evidence that is gathered, as a record keeps it. A trial steps until `steps`,
+    or `max_seconds` of them, but never fewer than `min_steps`."""
 
     name: str
     timing_processes: NonNegative
@@ -84,7 +80,6 @@ class Measure:
     host_limit_mb: Count | None
     host_processes: NonNegative = 0
     between_steps: BetweenSteps = "nothing"
-    side_by_side: Count | None = None
 
     def __post_init__(self) -> None:
         if self.timing_processes == self.memory_processes == 0:
@@ -92,8 +87,66 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class Measure(MeasureSpec):
+    """The same, with what changes no figure: how many memory trials may run at once."""
+
+    side_by_side: Count | None = None
+
+    @property
+    def spec(self) -> MeasureSpec:
+        """Return what a record keeps of it."""
+        kept = dataclasses.fields(MeasureSpec)
+        return MeasureSpec(**{each.name: getattr(self, each.name) for each in kept})
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Everything that decides a measurement, as the record keeps it."""
+
+    scenario: str
+    target: str
+    parameters: dict[str, Any]
+    execution: str
+    device: Device
+    batch_size: Count
+    seed: NonNegative
+    measure: MeasureSpec
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return everything that a cell was asked to be, under the names that a user types."""
+        return {
+            "scenario": self.scenario,
+            **list_leaves("scenario", self.parameters),
+            "execution": self.execution,
+            **_list_group_fields("device", self.device, "kind"),
+            **_list_group_fields("measure", self.measure, "name"),
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+        }
+
+    @property
+    def cell(self) -> str:
+        """Return the same id for the same measurement, wherever and whenever it is asked for.
+
+        How many trials were wanted is not part of it: more evidence of a cell is no other cell.
+        """
+        decisive = msgspec.to_builtins(self)
+        for name in ("memory_processes", "timing_processes", "host_processes"):
+            del decisive["measure"][name]
+        canonical = json.dumps(decisive, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _list_group_fields(name: str, group: Any, choice: str) -> dict[str, Any]:
+    """Return a group's choice under the group's name, and each of its fields below that."""
+    values = msgspec.to_builtins(group)
+    return {name: values.pop(choice), **{f"{name}.{key}": each for key, each in values.items()}}
+
+
+@dataclass(frozen=True)
 class Tracking:
-    """Where records are shown: an embedded store, a server, or nowhere."""
+    """The place where records are shown: an embedded store, a server, or none."""
 
     kind: TrackingKind
     uri: str | None
@@ -109,7 +162,10 @@ class Tracking:
 
 
 def _check_address(uri: str, is_used: bool) -> None:
-    """An address is printed, and kept with every run: it can't hold what nobody else may know."""
+    """Raise `BadInput` for an address of a tracking server that is not one, or holds a secret.
+
+    An address is printed, and kept with every run.
+    """
     try:
         parts = urlsplit(uri)
         secret = bool("@" in parts.netloc or parts.query or parts.fragment)
@@ -146,87 +202,83 @@ class Experiment:
     supported: bool = True
     """False where scenario, execution and device don't go together: a record, not a measurement."""
     unsupported_reason: str | None = None
-    sent: Sent | None = None
+    function: PickledFunction | None = None
     """The user's function, where no import path finds it; the scenario names it."""
 
     @property
     def parameters(self) -> dict[str, Any]:
-        return plain(self.scenario)
+        """Return the scenario's values as the child gets them, secrets among them."""
+        return dataclasses.asdict(cast(Any, self.scenario))
 
     @property
-    def spec(self) -> dict[str, Any]:
-        """Everything that decides the measurement, as the record keeps it."""
+    def environment(self) -> dict[str, str]:
+        """The variables that its processes are started with, as the scenario says."""
+        try:
+            return dict(getattr(self.scenario, "environment", {}))
+        except BadInput:  # what it is read from is gone by now, and the trial says so
+            return {}
+
+    @property
+    def secrets(self) -> list[str]:
+        """Return the values that no file and no view may hold."""
+        return find_secrets(self.parameters, self.spec.parameters)
+
+    @property
+    def spec(self) -> Spec:
+        """Return everything that decides the measurement, with secrets masked."""
         target = type(self.scenario)
-        measure = plain(self.measure)
-        del measure["side_by_side"]  # the figures are the same
-        return {
-            "scenario": self.scenario_name,
-            "target": f"{target.__module__}.{target.__qualname__}",
-            "parameters": self.parameters,
-            "execution": self.execution,
-            "device": plain(self.device),
-            "batch_size": self.batch_size,
-            "seed": self.seed,
-            "measure": measure,
-        }
+        return Spec(
+            scenario=self.scenario_name,
+            target=f"{target.__module__}.{target.__qualname__}",
+            parameters=mask_value(self.parameters),
+            execution=self.execution,
+            device=self.device,
+            batch_size=self.batch_size,
+            seed=self.seed,
+            measure=self.measure.spec,
+        )
 
     @property
     def fields(self) -> dict[str, Any]:
-        return fields(self.spec)
+        return self.spec.fields
 
     @property
     def cell(self) -> str:
-        """The same for the same measurement, wherever and whenever it is asked for."""
-        canonical = json.dumps(self.spec, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return self.spec.cell
 
 
-def plain(instance: Any) -> dict[str, Any]:
-    return dataclasses.asdict(instance)
-
-
-def fields(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything that a cell was asked to be, under the names that a user types."""
-    found = {"scenario": spec["scenario"]}
-    found |= leaves("scenario", spec["parameters"])
-    found["execution"] = spec["execution"]
-    for group, name in (("device", "kind"), ("measure", "name")):
-        found[group] = spec[group][name]
-        found |= {f"{group}.{key}": item for key, item in spec[group].items() if key != name}
-    return found | {"batch_size": spec["batch_size"], "seed": spec["seed"]}
-
-
-def leaves(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """A group's fields; each entry of a mapping is one (`scenario.arguments.width`), as it is typed
-    and swept."""
+def list_leaves(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a group's fields, each entry of a mapping as one (`scenario.arguments.width`): as they
+    are typed and swept."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found |= leaves(f"{group}.{name}", value)
+            found |= list_leaves(f"{group}.{name}", value)
         else:
             found[f"{group}.{name}"] = value
     return found
 
 
-def word(value: Any) -> str:
-    """A value as a user types it."""
+def format_word(value: Any) -> str:
+    """Return a value as a user types it."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
-def typed(kind: type[T], values: Mapping[str, Any], where: str) -> T:
-    """`kind(**values)` with every value checked; `where` is what the user would have to type."""
-    fields = _hints(typing.cast(Any, kind))
+def build_checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
+    """Return `kind(**values)`, every value checked; raise `BadInput` for the first that is wrong.
+    `where` is what the user would have to type."""
+    fields = _list_hints(cast(Any, kind))
     prefix = f"{where}." if where else ""
     for name in values:
         if name not in fields:
-            raise BadInput(f"{prefix}{name}: there is no such field.", nearest(str(name), fields))
+            raise BadInput(f"{prefix}{name}: there is no such field.", suggest(str(name), fields))
     missing = [name for name in fields if name not in values]
     if missing:
         raise BadInput(
             f"{prefix}{missing[0]}: has no value.",
             f"Say {prefix}{missing[0]}=VALUE, or give it a default in the YAML file.",
         )
-    checked = {name: _checked(fields[name], values[name], prefix + name) for name in fields}
+    checked = {name: _check_value(fields[name], values[name], prefix + name) for name in fields}
     try:
         return kind(**checked)
     except ValueError as error:
@@ -234,13 +286,14 @@ def typed(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
 
 @functools.lru_cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """What each field is declared as; read once, as it takes as long as checking twenty cells."""
+def _list_hints(kind: Any) -> dict[str, Any]:
+    """Return how each field is declared; read once, as it takes as long as checking twenty
+    cells."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
-def _number(text: str) -> float | str:
+def _parse_number(text: str) -> float | str:
     try:
         return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
     except ValueError:
@@ -248,23 +301,23 @@ def _number(text: str) -> float | str:
 
 
 _SPELLED: dict[Any, Callable[[str], Any]] = {
-    int: _number,
-    float: _number,
+    int: _parse_number,
+    float: _parse_number,
     bool: lambda text: {"true": True, "false": False}.get(text.lower(), text),
 }
-"""What comes as text, as all does from the environment (`${oc.env:NAME}`), and is one of these."""
+"""Readers of text, as all is that comes from the environment (`${oc.env:NAME}`)."""
 
 
-def _checked(hint: Any, value: Any, where: str) -> Any:
+def _check_value(hint: Any, value: Any, where: str) -> Any:
     origin = typing.get_origin(hint)
     if origin is Annotated:
         inner, *bounds = typing.get_args(hint)
-        number = _checked(inner, value, where)
+        number = _check_value(inner, value, where)
         for bound in bounds:
-            if isinstance(bound, Range) and not bound.low <= number <= bound.high:
+            if isinstance(bound, Meta) and not bound.ge <= number <= bound.le:
                 raise BadInput(
                     f"{where}: {value} is out of range.",
-                    f"Give a number from {bound.low:,} to {bound.high:,}.",
+                    f"Give a number from {bound.ge:,} to {bound.le:,}.",
                 )
         return number
     if origin is Literal:
@@ -272,22 +325,31 @@ def _checked(hint: Any, value: Any, where: str) -> Any:
         if value in choices and not isinstance(value, bool):
             return value
         raise BadInput(
-            f"{where}: {value!r} is not a valid choice.", nearest(str(value), map(str, choices))
+            f"{where}: {value!r} is not a valid choice.", suggest(str(value), map(str, choices))
         )
     if origin in (typing.Union, types.UnionType):
-        options = [option for option in typing.get_args(hint) if option is not type(None)]
-        return None if value is None else _checked(options[0], value, where)
+        *others, last = (each for each in typing.get_args(hint) if each is not type(None))
+        for option in others:
+            with suppress(BadInput):
+                return _check_value(option, value, where)
+        return None if value is None else _check_value(last, value, where)
+    if origin is list:
+        if not isinstance(value, list):
+            raise BadInput(f"{where}: {value!r} is not a list.", f"Write {where}=[A,B].")
+        (inner,) = typing.get_args(hint)
+        return [_check_value(inner, each, f"{where}[{place}]") for place, each in enumerate(value)]
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise BadInput(
                 f"{where}: {value!r} is not a mapping.", f"Write {where}={{key: value}}."
             )
         return dict(value)
-    return _plain_value(hint, value, where)
+    return _check_scalar(hint, value, where)
 
 
-def _whole(said: str, where: str) -> str:
-    """What to write for a number with a unit, for two with something between them, or another."""
+def _suggest_number(said: str, where: str) -> str:
+    """Return what to write for a number with a unit, for two with something between them, or
+    another."""
     if where.endswith("_mb") and (
         size := re.fullmatch(r"(\d{1,18}) ?([KMGT])i?B?", said, re.IGNORECASE)
     ):
@@ -298,13 +360,15 @@ def _whole(said: str, where: str) -> str:
     return f"Write {where}=32."
 
 
-def _plain_value(hint: Any, value: Any, where: str) -> Any:
+def _check_scalar(hint: Any, value: Any, where: str) -> Any:
     if hint in _SPELLED and isinstance(value, str):
         value = _SPELLED[hint](value)
     if hint is int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
-        raise BadInput(f"{where}: {value!r} is not a whole number.", _whole(str(value), where))
+        raise BadInput(
+            f"{where}: {value!r} is not a whole number.", _suggest_number(str(value), where)
+        )
     if hint is float:
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
             return float(value)

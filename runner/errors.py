@@ -5,23 +5,26 @@ RunnerError
 ├── Unavailable         this machine lacks what was asked for       exit code 2
 ├── StoreError          the tracking store could not take a record  never ends a run
 │   └── StoreOutOfReach nor will it take the next one
-└── ServerError         the warm server could not be started        exit code 1
+├── ViewError           a file made of records can't be written     never ends a run
+├── ServerError         the warm server could not be started        exit code 1
+└── DiskFull            the results cannot be written               exit code 1
 
 Interrupted             Ctrl-C or SIGTERM                           exit code 130 or 143
 
-A foreign error is translated once, where it enters: Hydra's in `composing.translation`,
-TensorFlow's in `trial.failure`, MLflow's in `tracking.store`.
+A foreign error is translated once, where it enters: Hydra's in `compose.translation`,
+TensorFlow's in `trial.failure`, MLflow's in `store.mlflow_store`.
 """
 
 from __future__ import annotations
 
 import difflib
+import errno
 import signal
 from collections.abc import Iterable
 
 
 class RunnerError(Exception):
-    """What went wrong in one sentence, and the remedy in another."""
+    """An error with a sentence on the problem, and another on the remedy."""
 
     exit_code = 1
 
@@ -41,7 +44,7 @@ class BadInput(RunnerError):
 
 
 class Unavailable(RunnerError):
-    """What was asked for needs something that this machine does not have."""
+    """This machine lacks something that was asked for."""
 
     exit_code = 2
 
@@ -54,8 +57,35 @@ class StoreOutOfReach(StoreError):
     """The tracking store does not answer."""
 
 
+class ViewError(RunnerError):
+    """A file that is made of records could not be written; the records are safe."""
+
+
 class ServerError(RunnerError):
     """The warm server could not be started, so no trial can run."""
+
+
+class DiskFull(RunnerError):
+    """There is no room left for results."""
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_disk_full(error: OSError) -> bool:
+    """Return whether the error says that a disk, or a quota on it, is full."""
+    return error.errno in _NO_ROOM
+
+
+def translate_disk_full(error: OSError) -> DiskFull:
+    """Return the error in the words of this tree; raise it again if it says anything else."""
+    if not is_disk_full(error):
+        raise error
+    where = f"{error.filename}: " if error.filename else ""
+    return DiskFull(
+        f"{where}the disk is full; every trial that had ended before is kept.",
+        "Make room, then go on: repeat the words, for a sweep with resume=latest added.",
+    )
 
 
 class Interrupted(BaseException):
@@ -66,8 +96,8 @@ class Interrupted(BaseException):
         self.exit_code = 128 + signal_number
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """A remedy that names the right word: the nearest one first, then all of them."""
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a remedy that names the right word: the nearest one first, then all of them."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.5)
     if not close and len(name) > 2:

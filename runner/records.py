@@ -1,4 +1,4 @@
-"""What is kept of a run, and how failure looks in it. JSON with a version.
+"""The record of a run, its outcome and its trials. JSON with a version.
 
 Core: standard library only. `record.json` is the truth: the tracking store, tables, plots and
 verdicts are views that can be made again from it.
@@ -6,20 +6,27 @@ verdicts are views that can be made again from it.
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import math
 import os
-from collections.abc import Iterator
+import typing
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from runner import places, shape
+import msgspec
+
+from runner import paths, schema
 from runner.allocations import Allocations
+from runner.config import Spec
 from runner.errors import BadInput
+from runner.facts import PhaseFigures, StepSeries, TrialFacts
+from runner.machine import Environment
+from runner.schema import Number, Whole
 
 SCHEMA = 1
 RECORD_FILE = "record.json"
@@ -38,7 +45,7 @@ class Status(StrEnum):
 
 
 class Phase(StrEnum):
-    """What a trial goes through, in this order. `COLLECTION` is a moment more than a phase: what
+    """The phases of a trial, in this order. `COLLECTION` is a moment more than a phase: what
     Python's collector frees after the last step, so that garbage isn't taken for growth."""
 
     BUILD = "build"
@@ -50,7 +57,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a trial, or a run, ended; where, and why, unless it completed."""
+    """The end of a trial, or of a run; with the phase and the reason, unless it completed."""
 
     status: Status
     phase: str | None = None
@@ -62,12 +69,12 @@ class Outcome:
 
     @property
     def words(self) -> str:
-        """`out of memory in steps`."""
+        """Return `out of memory in steps`."""
         return self.status.replace("_", " ") + (f" in {self.phase}" if self.phase else "")
 
     @property
     def brief(self) -> str:
-        """The same with the first line of the reason."""
+        """Return the words with the first line of the reason."""
         reason = (self.reason or "").lstrip().splitlines()
         return f"{self.words}: {reason[0]}" if reason else self.words
 
@@ -78,154 +85,202 @@ THREAD_STACKS, THREAD_START = "stacks of threads", "what Python takes to start a
 """What threads hold by being there, as a host trial calls it; by itself it has no line."""
 
 
+_NO_FIGURES, _NO_SERIES = PhaseFigures(), StepSeries()
+
+
 @dataclass(frozen=True)
 class Trial:
     """One child process: what it was for, how it ended, and its raw samples.
 
-    `phases` maps a phase to its figures (`seconds`, or bytes); `steps` maps a figure to its series,
-    one value a steady step; `facts` holds what is known once (traces, allocator peak, devices).
+    `facts` holds what is known once: traces, allocator peak, devices.
     """
 
     kind: str
-    index: int
+    index: Whole
     outcome: Outcome
-    phases: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    steps: dict[str, list[float]] = field(default_factory=dict)
-    facts: dict[str, Any] = field(default_factory=dict)
+    phases: dict[Phase, PhaseFigures] = field(default_factory=dict)
+    steps: StepSeries = _NO_SERIES
+    facts: TrialFacts = field(default_factory=TrialFacts)
     allocations: Allocations | None = None
 
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Trial:
-        values = {**data, "outcome": _outcome(data["outcome"])}
-        return Trial(**{**values, "allocations": _allocations(data.get("allocations"))})
+    def figures(self, phase: Phase) -> PhaseFigures:
+        """Return the figures of a phase; empty ones where the trial did not get there."""
+        return self.phases.get(phase, _NO_FIGURES)
+
+
+class TrialResult(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """The last message of a child: its trial."""
+
+    status: Status | None = None
+    """None: it completed."""
+    reason: str | None = None
+    note: str | None = None
+    """The note of a `StartAnew`; nothing else counts then."""
+    phases: dict[Phase, PhaseFigures] = {}
+    steps: StepSeries = _NO_SERIES
+    facts: TrialFacts = msgspec.field(default_factory=TrialFacts)
+    allocations: Allocations | None = None
+    is_alone: bool = False
+    """It has no child of its own that is still there."""
+
+    def as_trial(self, kind: str, index: int, outcome: Outcome) -> Trial:
+        """Return it as the trial that it is the result of."""
+        return Trial(kind, index, outcome, self.phases, self.steps, self.facts, self.allocations)
+
+
+class ChildMessage(msgspec.Struct, omit_defaults=True):
+    """A line that a child sends: the phase that it enters, or its result."""
+
+    phase: Phase | None = None
+    result: TrialResult | None = None
 
 
 @dataclass(frozen=True)
+class SweepPlace:
+    """The sweep that a run is a cell of, and what was varied there."""
+
+    id: str
+    cell: Whole
+    swept: dict[str, str | None]
+    """The fields that vary, slowest first, with what was said of them here."""
+    launcher: str = "basic"
+    in_rounds: bool = True
+    """Its trials took turns with those of the other cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Record:
     """A whole run, as `record.json` holds it."""
 
+    schema: Whole = SCHEMA
     id: str
     cell: str
     started_at: str
-    spec: dict[str, Any]
+    spec: Spec
     outcome: Outcome
-    metrics: dict[str, float | None]
+    metrics: dict[str, Number | None]
     unavailable: dict[str, str]
-    intervals: dict[str, tuple[float, float]]
+    intervals: dict[str, tuple[Number, Number]]
     trials: tuple[Trial, ...]
     allocations: Allocations | None
-    environment: dict[str, Any]
+    environment: Environment
     fingerprint: str
-    sweep: dict[str, Any] | None = None
-    schema: int = SCHEMA
+    sweep: SweepPlace | None = None
 
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Record:
-        values = dict(data)
-        values["outcome"] = _outcome(data["outcome"])
-        values["allocations"] = _allocations(data["allocations"])
-        values["trials"] = tuple(Trial.from_json(trial) for trial in data["trials"])
-        values["intervals"] = {name: (low, high) for name, (low, high) in data["intervals"].items()}
-        record = Record(**values)
-        shape.check(Record, record, "")
-        for name, kind in _SPEC.items():
-            shape.check(kind, record.spec[name], f"spec.{name}")
-        for name, group in (("kind", "device"), ("name", "measure")):
-            shape.check(str, record.spec[group][name], f"spec.{group}.{name}")
-        datetime.fromisoformat(record.started_at)
-        if record.sweep is not None:
-            for name, kind in _SWEEP.items():
-                shape.check(kind, record.sweep[name], f"sweep.{name}")
-        return record
+    def __post_init__(self) -> None:
+        datetime.fromisoformat(self.started_at)
 
 
-_SPEC = {
-    "scenario": str,
-    "parameters": dict,
-    "execution": str,
-    "device": dict,
-    "batch_size": int,
-    "seed": int,
-    "measure": dict,
-}
-_SWEEP = {"id": str, "cell": int, "swept": dict}
-"""What every view takes for granted of these two, which are otherwise as they were composed."""
-
-
-def to_json(value: Record | Trial) -> dict[str, Any]:
-    return dataclasses.asdict(value)
-
-
-def _outcome(data: dict[str, Any]) -> Outcome:
-    return Outcome(Status(data["status"]), data["phase"], data["reason"])
-
-
-def _allocations(data: dict[str, Any] | None) -> Allocations | None:
-    return None if data is None else Allocations.from_json(data)
+_SKIPPED: dict[str, Any] = {"trials": (), "allocations": None}
+_Brief = msgspec.defstruct(
+    "Record",
+    [
+        (name, kind)
+        for name, kind in typing.get_type_hints(Record, include_extras=True).items()
+        if name not in _SKIPPED
+    ],
+)
+"""A record without what is nearly all of its text: ten times faster to read."""
 
 
 def write(record: Record, folder: Path) -> Path:
     """Write `record.json` whole or not at all: under another name, synced, then renamed."""
+    figures = [*record.metrics.values(), *chain(*record.intervals.values())]
+    if not all(math.isfinite(figure) for figure in figures if figure is not None):
+        raise ValueError(f"{record.id}: a figure is not a number")
     path = folder / RECORD_FILE
-    with places.whole(path) as scratch, scratch.open("w") as file:
-        json.dump({"schema": record.schema, **to_json(record)}, file, allow_nan=False, indent=1)
+    with paths.replace_file(path) as scratch, scratch.open("wb") as file:
+        file.write(schema.encode_indented(record))
         file.flush()
         os.fsync(file.fileno())
     return path
 
 
 def read(path: Path) -> Record:
-    """The record in a run's folder, or in the file itself."""
+    """Return the record in a run's folder, or in the file itself; raise `BadInput` where it is
+    none."""
+    record: Record = _read(path, Record)
+    return replace(record, cell=record.spec.cell)  # an older one counted the trials, too
+
+
+def read_brief(folder: Path) -> Record:
+    """Return the record without trials and allocations: a sweep's worth fits into memory."""
+    found = msgspec.structs.asdict(_read(folder, _Brief))
+    return Record(**{**found, **_SKIPPED, "cell": found["spec"].cell})
+
+
+@dataclass(frozen=True)
+class UnreadableRecord:
+    """A cell whose record can't be read, and why."""
+
+    folder: Path
+    problem: BadInput
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.problem.problem} {self.problem.remedy}"
+
+
+def read_each(
+    folders: Iterable[Path], read: Callable[[Path], Record] = read
+) -> tuple[list[tuple[Path, Record]], list[UnreadableRecord]]:
+    """Return the records that can be read, and those that can't; raise `BadInput` if none can.
+
+    One damaged file hides no other cell of a sweep.
+    """
+    found, unreadable = [], []
+    for folder in folders:
+        try:
+            found.append((folder, read(folder)))
+        except BadInput as problem:
+            unreadable.append(UnreadableRecord(folder, problem))
+    if unreadable and not found:
+        raise unreadable[0].problem
+    return found, unreadable
+
+
+class _Version(msgspec.Struct):
+    schema: Whole
+
+
+def _read(path: Path, kind: Any) -> Any:
     file = path
     try:
         file = path / RECORD_FILE if path.is_dir() else path
-        data = shape.from_text(places.text_of(file))
-        if data["schema"] != SCHEMA:
-            raise BadInput(
-                f"{file}: written by another version (schema {data['schema']}, not {SCHEMA}).",
-                "Read it with the version of the runner that wrote it.",
-            )
-        return Record.from_json(data)
+        text = paths.read_text(file)
     except OSError as error:
         raise BadInput(
             f"{file}: can't be read ({error.strerror}).", "Name a run's folder."
         ) from None
-    except shape.UNREADABLE as error:
+    try:
+        found = schema.decode(kind, text)
+        _check_version(found.schema, file)
+        return found
+    except schema.Unreadable as error:
+        with suppress(schema.Unreadable):  # a newer one may well be unreadable
+            _check_version(schema.decode(_Version, text).schema, file)
         raise BadInput(
-            f"{file}: is not a valid record ({_said(error)}).",
-            "Name a run's or a sweep's folder; one that was changed since can only be made anew.",
+            f"{file}: is not a valid record ({error}).",
+            "Name a run's or a sweep's folder. A sweep's cell is measured anew if this file is "
+            "deleted and the sweep resumed.",
         ) from None
 
 
-def _said(error: Exception) -> str:
-    """A missing name, and what is nested without end, say nothing by themselves."""
-    if isinstance(error, KeyError):
-        return f"it has no {error}"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-
-
-def read_brief(folder: Path) -> Record:
-    """The record without trials and allocations, which are nearly all of its text and stand in one
-    piece in the middle: ten times faster, and a sweep's worth of them fits into memory."""
-    try:
-        text = places.text_of(folder / RECORD_FILE)
-    except OSError:
-        return read(folder)  # which says what is wrong
-    # As `write` indents it, and no JSON string holds a line's end: these are the record's own keys.
-    begin, end = text.find('\n "trials": ['), text.rfind('\n "environment": {')
-    if 0 < begin < end:
-        with suppress(*shape.UNREADABLE):
-            data = shape.from_text(text[:begin] + text[end:])
-            if data["schema"] == SCHEMA:
-                return Record.from_json({**data, "trials": (), "allocations": None})
-    return replace(read(folder), trials=(), allocations=None)
+def _check_version(version: int, file: Path) -> None:
+    if version != SCHEMA:
+        raise BadInput(
+            f"{file}: written by another version (schema {version}, not {SCHEMA}).",
+            "Read it with the version of the runner that wrote it; or delete it and resume the "
+            "sweep, and the cell is measured anew.",
+        )
 
 
 def find(path: Path) -> list[Path]:
-    """The folders with a record at or below `path`: one for a run, one a cell for a sweep. Copies
-    that the embedded tracking store keeps as artifacts are none."""
+    """Return the folders with a record at or below `path`: one for a run, one a cell for a sweep;
+    raise `BadInput` where there is none.
+
+    Copies that the embedded tracking store keeps as artifacts don't count.
+    """
     try:
         if path.name == RECORD_FILE and path.is_file():
             return [path.parent]
@@ -236,44 +291,64 @@ def find(path: Path) -> list[Path]:
             f"{path}: can't be read ({why}).", "Name a run's or a sweep's folder."
         ) from None
     found = (file.parent for file in path.rglob(RECORD_FILE))
-    folders = sorted((each for each in found if each.name != "artifacts"), key=_natural)
+    folders = sorted((each for each in found if each.name != "artifacts"), key=_sort_by_number)
     if not folders:
         raise BadInput(f"{path}: holds no {RECORD_FILE}.", "Name a run's or a sweep's folder.")
     return folders
 
 
-def _natural(folder: Path) -> tuple[str, int, str]:
-    """Cells in the order of their numbers: 2 before 10."""
+def _sort_by_number(folder: Path) -> tuple[str, int, str]:
+    """Return a key by which cells stand in the order of their numbers: 2 before 10."""
     number = int(folder.name) if folder.name.isdigit() else -1
     return str(folder.parent), number, folder.name
 
 
-def append_trial(trial: Trial, folder: Path) -> None:
+@dataclass(frozen=True)
+class _TrialLine(Trial):
+    """A line of `trials.jsonl`."""
+
+    cell: str | None = None
+    """The cell that the trial belongs to; older files don't say."""
+
+
+def _read_fields(trial: Trial) -> dict[str, Any]:
+    return {each.name: getattr(trial, each.name) for each in fields(Trial)}
+
+
+def append_trial(trial: Trial, folder: Path, cell: str) -> None:
     """Add one line to `trials.jsonl`, on the disk when this returns."""
-    line = json.dumps(to_json(trial), allow_nan=False)
+    line = schema.encode(_TrialLine(**_read_fields(trial), cell=cell))
     with (folder / TRIALS_FILE).open("ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":  # a kill cut the last line short: end it
                 file.write(b"\n")
-        file.write(line.encode() + b"\n")
+        file.write(line + b"\n")
         file.flush()
         os.fsync(file.fileno())
 
 
-def read_trials(folder: Path) -> Iterator[Trial]:
-    """The trials that were finished; a line that a kill cut short, or that holds something else,
-    is none: that trial is run again."""
+def read_trials(folder: Path, cell: str | None = None) -> Iterator[Trial]:
+    """Yield the trials that were finished; raise `BadInput` at one of another cell than `cell`.
+
+    A line that a kill cut short, or that holds something else, is none: that trial is run again.
+    """
     path = folder / TRIALS_FILE
     try:
         if not path.exists():
             return
-        with places.open_text(path) as file:
-            for line in file:
-                with suppress(*shape.UNREADABLE):
-                    trial = Trial.from_json(shape.from_text(line))
-                    shape.check(Trial, trial, "trial")
-                    yield trial
+        with paths.open_text(path) as file:
+            for number, line in enumerate(file, 1):
+                with suppress(schema.Unreadable):
+                    found = schema.decode(_TrialLine, line)
+                    if cell and found.cell and found.cell != cell:
+                        raise BadInput(
+                            f"{path}: line {number} is a trial of another cell ({found.cell}, not "
+                            f"{cell}).",
+                            "Put the file back where it belongs; or delete it and resume: the "
+                            "cell is measured anew.",
+                        )
+                    yield Trial(**_read_fields(found))
     except OSError as error:
         raise BadInput(
             f"{path}: can't be read ({error.strerror}).", "Move it away, or start anew."

@@ -1,4 +1,4 @@
-"""What a scenario is: the protocol between `scenarios/` and the worker that runs them.
+"""The protocol between `scenarios/` and the worker that runs them.
 
 A scenario is a frozen dataclass whose fields are the keys of its YAML file (there, not here, are
 the defaults). `build` runs once in the child and returns the step; the phase loop calls the step
@@ -35,23 +35,31 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Step = Callable[[], object]
 """One step of the steady state. What it returns is synchronised, then dropped."""
 
+
+@dataclass(frozen=True)
+class Program:
+    """What `build` returns where the user's code calls its own steps: `run` takes it from its top
+    to its end, and the trial's phases (`runner/trial/phases.py`) with it."""
+
+    run: Callable[[Any], Any]
+
+
 Executions = tuple[str, ...]
 """The executions that a scenario supports, its natural one first."""
 
 
 @dataclass(frozen=True)
 class Varies:
-    """That figures of memory are not the same in every process, and by how much at most: a share of
+    """Figures of memory are not the same in every process; they differ at most by this share of
     the largest. TensorFlow starts a graph's ops in an order that is not fixed; so other tensors are
-    there together, and some buffers are passed on that elsewhere had another user left. And it
-    takes a small NumPy array over, instead of copying it, where that happens to begin at a multiple
-    of 64 bytes."""
+    there together, and some buffers are passed on that elsewhere had another user left."""
 
     peak: float
     allocated: float = 0.0
-    """Of what a step allocates, in bytes and in number: more than 0 where buffers are passed on."""
+    """The same of what a step allocates, in bytes and in number: above 0 where buffers are passed
+    on."""
     when: Callable[[Any], bool] = lambda _: True
-    """Of the scenario, with its parameters: whether it does with these."""
+    """Does it vary with these parameters? Takes the scenario."""
 
 
 Varying = Mapping[str, Varies]
@@ -59,16 +67,19 @@ Varying = Mapping[str, Varies]
 to that."""
 
 
-def varies(scenario: Scenario, execution: str) -> Varies | None:
-    """What a scenario declares of one execution with its parameters as they are."""
+def find_variation(scenario: Scenario, execution: str) -> Varies | None:
+    """Return what a scenario declares of one execution with its parameters as they are."""
     declared: Varying = getattr(scenario, "varies", {})
     found = declared.get(execution)
     return found if found and found.when(scenario) else None
 
 
 class StartAnew(Exception):
-    """Raised in `build` once it has found out what it had to know before it began: nothing of this
-    process counts, and the trial begins again in a fresh one, whose `bench.note` is the note."""
+    """Raised in `build` once it has found out what it had to know before it began.
+
+    Nothing of this process counts, and the trial begins again in a fresh one, whose `bench.note` is
+    the note.
+    """
 
     def __init__(self, note: str) -> None:
         super().__init__(note)
@@ -76,7 +87,7 @@ class StartAnew(Exception):
 
 
 class Bench(Protocol):
-    """What the worker offers to a scenario that builds its step."""
+    """The worker's offer to a scenario that builds its step."""
 
     @property
     def batch_size(self) -> int: ...
@@ -89,16 +100,22 @@ class Bench(Protocol):
 
     @property
     def note(self) -> str | None:
-        """What `StartAnew` said in an earlier process of this cell."""
+        """Return the note of the `StartAnew` of an earlier process of this cell."""
         ...
 
     @property
-    def sent(self) -> Callable[[], Any] | None:
-        """What gives the user's function, where it came by value and no import path finds it."""
+    def load_function(self) -> Callable[[], Any] | None:
+        """Return what makes the user's function, where it came by value and no import path finds
+        it."""
+        ...
+
+    def note_program(self, program: Any) -> None:
+        """Keep with the trial what was seen of a program (`runner.facts.ProgramFacts`)."""
         ...
 
     def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
-        """`function` as the chosen execution runs it: itself, a `tf.function`, or one under XLA."""
+        """Return `function` as the chosen execution runs it: itself, a `tf.function`, or one under
+        XLA."""
         ...
 
 
@@ -106,12 +123,13 @@ class Scenario(Protocol):
     """A frozen dataclass with this shape; no base class, no registry.
 
     One may also have `check(self) -> None`, called in the parent before anything runs: it raises
-    `BadInput` for what the types of its fields can't tell. (Of a function that came by value it is
-    told: `check(self, sent)`.) And `varies: ClassVar[Varying]`, where
-    not all of its executions have the same peak in every process.
+    `BadInput` for what the types of its fields can't tell. (A function that came by value is
+    passed to it: `check(self, function)`.) And `varies: ClassVar[Varying]`, where
+    not all of its executions have the same peak in every process; `environment`, the variables that
+    its processes are started with; `folder`, the one whose code is the user's wherever it lies.
     """
 
     @property
     def executions(self) -> Executions: ...
 
-    def build(self, bench: Bench) -> Step: ...
+    def build(self, bench: Bench) -> Step | Program: ...

@@ -68,7 +68,7 @@ class DenseBatch:
         outside = make_layers() if self.layers == "outside" else None
 
         def forward(batch: Any, layers: list[Any]) -> list[Any]:
-            """The last output, or all of them."""
+            """Return the last output, or all of them."""
             outputs = []
             for layer in layers:
                 batch = layer(batch)
@@ -174,7 +174,7 @@ class GradientMethod:
 
 
 def _computed_again(batch: Any, block: list[Any], tape: Any = None) -> Any:
-    """A block whose gradient runs it a second time; `tape` is stopped while it runs first."""
+    """Run a block whose gradient runs it again; `tape` is stopped while it runs first."""
     import tensorflow as tf
 
     def run(batch: Any) -> Any:

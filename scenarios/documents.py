@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from runner.errors import BadInput, nearest
+from runner.errors import BadInput, suggest
 from runner.scenario import Bench, Executions, Step
 
 
@@ -40,7 +40,7 @@ def _layer_in_custom_gradient() -> Any:
 
 
 def _custom_gradient_in_sequential(bench: Bench) -> Step:
-    """A function with a custom gradient, given to Sequential as if it were a layer."""
+    """Give Sequential a function with a custom gradient, as if it were a layer."""
     import keras
     import tensorflow as tf
 
@@ -49,7 +49,7 @@ def _custom_gradient_in_sequential(bench: Bench) -> Step:
 
 
 def _custom_gradient_of_layer(bench: Bench) -> Step:
-    """The same function called by itself, so that Sequential is out of the question."""
+    """Call the same function by itself, so that Sequential is out of the question."""
     import tensorflow as tf
 
     batch = tf.ones([32, 2])
@@ -98,7 +98,7 @@ def _eager_by_switch(bench: Bench) -> Step:
 
 
 def _eager_without_switch(bench: Bench) -> Step:
-    """The counterpart: the switch is off, and a sum's value is there all the same."""
+    """Show the counterpart: the switch is off, and a sum's value is there all the same."""
     import tensorflow as tf
 
     def step() -> Any:
@@ -158,7 +158,7 @@ class DocumentExample:
         if self.example not in EXAMPLES:
             raise BadInput(
                 f"scenario.example: {self.example!r} is no example.",
-                nearest(self.example, EXAMPLES),
+                suggest(self.example, EXAMPLES),
             )
 
     @property

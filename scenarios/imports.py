@@ -21,7 +21,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-from runner.errors import BadInput, nearest
+from runner.errors import BadInput, suggest
+from runner.paths import shorten
+from runner.script.source import find_top_level_training, find_word_reading
 
 _DECORATOR = re.compile(r"(tf|tensorflow)\.function\b")
 """The one decorator that is known to leave a signature as it is."""
@@ -39,26 +41,60 @@ def check_import_path(path: str, where: str = "scenario.target") -> inspect.Sign
     spec = _find(module, where)
     source = _source(spec, where)
     if source is None:
-        return None
+        return _read_loaded(path, module, name, where)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise BadInput(f"{where}: {spec.origin}{line}: {error}.", "Correct the file.") from None
+    _refuse_script(tree, path, name, str(spec.origin), where)
     names = _names(source, tree)
     if names is not None and name not in names:
         raise _no_such_name(path, names, where)
     return _signature_of(name, tree)
 
 
-def load(path: str, where: str = "scenario.target") -> Any:
-    """What `path` names. Errors of the module itself pass through: they are the user's."""
-    module_name, name = _split(path, where)
-    file = _find(module_name, where).origin
-    module = importlib.import_module(module_name)
-    if getattr(module, "__file__", None) not in (file, None):
+def _refuse_script(tree: ast.Module, path: str, name: str, file: str, where: str) -> None:
+    """Refuse a module that is a script: it trains when it is imported, or reads words that are not
+    there."""
+    script = shorten(Path(file))
+    if (line := find_top_level_training(tree)) is not None:
         raise BadInput(
-            f"{where}: {file} has the name of a module that is loaded already, {module.__file__}.",
+            f"{where}: {path.partition(':')[0]} trains when it is imported ({script}:{line}), and "
+            "each trial imports it.",
+            f"Say python -m runner script {script} to measure that training; or put it below "
+            '`if __name__ == "__main__":`.',
+        )
+    if (line := find_word_reading(tree, name)) is not None:
+        raise BadInput(
+            f"{where}: {path} reads the words of a command line of its own ({script}:{line}).",
+            f"Say python -m runner script {script} WORDS.",
+        )
+
+
+def _read_loaded(path: str, module: str, name: str, where: str) -> inspect.Signature | None:
+    """Return what a function of a module without source takes, if the module is loaded here anyway:
+    one of Python's own, `os:system`."""
+    if (loaded := sys.modules.get(module)) is None:
+        return None
+    if not hasattr(loaded, name):
+        raise _no_such_name(path, set(dir(loaded)), where)
+    try:
+        return inspect.signature(getattr(loaded, name))
+    except (TypeError, ValueError):
+        return None
+
+
+def load(path: str, where: str = "scenario.target") -> Any:
+    """Return what `path` names. Errors of the module itself pass through: they are the user's."""
+    module_name, name = _split(path, where)
+    spec = _find(module_name, where)
+    module = importlib.import_module(module_name)
+    # Python's own may be frozen or built in: they come from no file.
+    if spec.has_location and getattr(module, "__file__", None) not in (spec.origin, None):
+        raise BadInput(
+            f"{where}: {spec.origin} has the name of a module that is loaded already, "
+            f"{module.__file__}.",
             "Give yours another name.",
         )
     try:
@@ -86,7 +122,7 @@ def fitting(
         if name in by_name and name in offered:
             raise BadInput(f"{where}: {name} is a field of its own.", f"Say {name}=VALUE.")
         if name not in by_name and not takes_any:
-            remedy = nearest(name, by_name) or "It takes nothing that has a name."
+            remedy = suggest(name, by_name) or "It takes nothing that has a name."
             raise BadInput(f"{where}: {path} takes no {name!r}.", remedy)
     given = {**{name: offered[name]() for name in by_name if name in offered}, **arguments}
     for each in parameters:
@@ -102,6 +138,12 @@ def fitting(
 
 def _split(path: str, where: str) -> tuple[str, str]:
     module, _, name = path.partition(":") if ":" in path else path.rpartition(".")
+    for script in (path, f"{path}.py"):
+        if script.endswith(".py") and Path(script).is_file():
+            raise BadInput(
+                f"{where}: {script} is a script; this takes a function in a module.",
+                f"Say python -m runner script {script}; or {where}=MODULE:NAME.",
+            )
     dotted = module.removesuffix(".py").removeprefix("./").replace("/", ".")
     is_file = module.endswith(".py") and ("/" in module or Path(module).is_file())
     if is_file and all(part.isidentifier() for part in (*dotted.split("."), name)):
@@ -145,7 +187,7 @@ def _find(module: str, where: str) -> ModuleSpec:
 
 def _nearest_module(name: str, folders: list[str], otherwise: str) -> str:
     modules = {each.name for each in pkgutil.iter_modules(folders)}
-    return nearest(name, modules) if modules else otherwise
+    return suggest(name, modules) if modules else otherwise
 
 
 def _source(spec: ModuleSpec, where: str) -> str | None:
@@ -164,7 +206,7 @@ def _source(spec: ModuleSpec, where: str) -> str | None:
 
 
 def _names(source: str, tree: ast.Module) -> set[str] | None:
-    """The names at the module's top level; None where its source doesn't show them all."""
+    """Return the names at a module's top level; None where its source doesn't show them all."""
     names: set[str] = set()
     for node in ast.walk(tree):
         match node:
@@ -220,5 +262,5 @@ def _no_such_name(path: str, names: set[str], where: str) -> BadInput:
     public = {each for each in names if not each.startswith("_")}
     return BadInput(
         f"{where}: {module} has no {name!r} at its top level.",
-        nearest(name, public) or "It has no names at all.",
+        suggest(name, public) or "It has no names at all.",
     )

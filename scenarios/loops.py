@@ -119,11 +119,9 @@ class NumpyLoop:
     """The whole loop in NumPy, with one conversion at the end.
 
     Does it spare memory and time, and how much of both is float32 instead of NumPy's float64?
-    Its result takes no tensor memory where TensorFlow takes the array over: a small one, by chance.
     """
 
     executions: ClassVar[Executions] = ("eager",)
-    varies: ClassVar[Varying] = {"eager": Varies(1.0, allocated=1.0)}
 
     iterations: Count
     size: Count

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from runner.config import Count
-from runner.errors import BadInput, nearest
+from runner.errors import BadInput, suggest
 from runner.scenario import Bench, Executions, Step
 
 INPUTS: dict[str, Callable[[Any, int], Any]] = {
@@ -31,7 +31,7 @@ INPUTS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def _nothing(_: object) -> None:
-    """An op that is run for its effect keeps no result."""
+    """Run an op for its effect: it keeps no result."""
 
 
 OPS: dict[str, Callable[..., Any]] = {
@@ -110,7 +110,7 @@ OPS: dict[str, Callable[..., Any]] = {
 
 
 def _read_then_assign_add(variable: Any, x: Any) -> Any:
-    """What was read must not change, so the update can't be in place while it is alive."""
+    """Hold what was read: it must not change, so the update can't be in place meanwhile."""
     before = variable.read_value()
     variable.assign_add(x)
     return before
@@ -135,7 +135,7 @@ class OpAllocation:
 
     def __post_init__(self) -> None:
         if self.op not in OPS:
-            raise BadInput(f"scenario.op: {self.op!r} is no op.", nearest(self.op, OPS))
+            raise BadInput(f"scenario.op: {self.op!r} is no op.", suggest(self.op, OPS))
 
     def build(self, bench: Bench) -> Step:
         import tensorflow as tf

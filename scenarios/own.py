@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from runner.callables import PickledFunction
 from runner.errors import BadInput
 from runner.scenario import Bench, Executions, StartAnew, Step, Varies, Varying
-from runner.sent import Sent
 from scenarios import imports
 
 _IS_THE_STEP = "the target is the step itself"
@@ -34,7 +34,7 @@ class OwnCode:
     target: str
     arguments: dict[str, Any]
 
-    def check(self, sent: Sent | None = None) -> None:
+    def check(self, function: PickledFunction | None = None) -> None:
         """As much as can be told without running any of it."""
         for name in self.arguments:
             if not isinstance(name, str) or not name.isidentifier():
@@ -49,7 +49,7 @@ class OwnCode:
                 f"scenario.arguments: can't be kept in a record ({error}).",
                 "Give numbers, texts, lists and mappings of them.",
             ) from None
-        signature = sent.signature if sent else imports.check_import_path(self.target)
+        signature = function.signature if function else imports.check_import_path(self.target)
         if signature is not None:
             self._fitting(signature, batch_size=int, seed=int)
 
@@ -78,8 +78,8 @@ class OwnCode:
         return compiled
 
     def _target(self, bench: Bench) -> Any:
-        if bench.sent:
-            return bench.sent()  # with copies of the tensors that it uses
+        if bench.load_function:
+            return bench.load_function()  # with copies of the tensors that it uses
         return imports.load(self.target)
 
     def _arguments(self, target: Any, bench: Bench) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class OwnCode:
         )
 
     def _check_runs(self, function: Any, which: str) -> None:
-        """A call of one that is asynchronous, or a generator, runs nothing of it."""
+        """Refuse one that is asynchronous, or a generator: a call runs nothing of it."""
         called = getattr(function, "func", function)
         kinds = (
             (inspect.iscoroutinefunction, "an `async def`", "`asyncio.run` it in a plain function"),

@@ -155,7 +155,7 @@ class VariableScope:
 
 
 def misaligned(values: Any) -> Any:
-    """The same values where NumPy puts large arrays: not at a multiple of 64 bytes. TensorFlow
+    """Copy values to where NumPy puts large arrays: not at a multiple of 64 bytes. TensorFlow
     copies what is fed from there, and would share it otherwise; where it lies is chance for small
     arrays."""
     import numpy as np

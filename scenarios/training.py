@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from runner.config import Count
-from runner.errors import BadInput, nearest
+from runner.errors import BadInput, suggest
 from runner.scenario import Bench, Executions, Step, Varies, Varying
 from scenarios import imports
 
@@ -37,7 +37,7 @@ class KerasTraining:
             if self.model not in MODELS:
                 raise BadInput(
                     f"scenario.model: {self.model!r} is not a valid choice.",
-                    f"{nearest(self.model, MODELS)} Or say scenario.model=my_module:my_model.",
+                    f"{suggest(self.model, MODELS)} Or say scenario.model=my_module:my_model.",
                 )
             return
         signature = imports.check_import_path(self.model, "scenario.model")
@@ -151,7 +151,7 @@ MODELS: dict[str, Callable[[], Any]] = {"mlp": _mlp, "cnn": _cnn, "transformer":
 
 
 def _block(name: str, tensor: Any, body: Callable[[Any], Any]) -> Any:
-    """A part of the model that is a model of its own, so that it can be computed again whole."""
+    """Make a part of the model a model of its own, so that it can be computed again whole."""
     import keras
 
     inputs = keras.Input(tensor.shape[1:], dtype=tensor.dtype)
@@ -173,7 +173,7 @@ class Found(NamedTuple):
 
 
 def _load(path: str) -> Found:
-    """The user's model: what the path names, or what that returns when called; data beside it say
+    """Return the user's model: what the path names, or what that returns; data beside it say
     what it takes, and so does the shape that it was built for."""
     import keras
 
@@ -207,7 +207,7 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _with_inputs(model: Any, takes: Any) -> Any:
-    """A model that only calls the other one, and says what goes in and comes out."""
+    """Return a model that calls the other one, and says what goes in and comes out."""
     import keras
     import tensorflow as tf
 

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import hypothesis
 import pytest
 
-from runner.composing import composition
+from runner.__main__ import main
+from runner.cell import Cell, TrialSpec
+from runner.compose import composition
 from runner.config import Device, Experiment, Measure, Tracking
-from runner.isolation.server import Server
-from runner.plan import Assignment, Planned
+from runner.engine import environment
+from runner.engine.requests import Evidence, Request
+from runner.engine.run import open_run
+from runner.processes.server import TrialServer
 from runner.records import Record, Trial
-from runner.running import environment, lifecycle
 from runner.scenario import Scenario
 
 if TYPE_CHECKING:
     from selenium import webdriver
+
+os.environ.pop("MLFLOW_TRACKING_URI", None)  # no test of ours writes to somebody's server
 
 # The same examples every time, and none too slow for a busy machine.
 hypothesis.settings.register_profile("steady", derandomize=True, deadline=None)
@@ -38,15 +47,27 @@ UNTRACKED = Tracking("none", None, "runner")
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("server") / "server.log")
-    server.start()
-    yield server
-    server.stop()
+def _servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[TrialServer]]:
+    servers: list[TrialServer] = []
+    yield servers
+    for each in servers:
+        each.stop()
 
 
 @pytest.fixture
-def run_scenario(server: Server) -> RunScenario:
+def server(_servers: list[TrialServer], tmp_path_factory: pytest.TempPathFactory) -> TrialServer:
+    """The warm server of all tests; a new one where a test that failed has ended it for good.
+
+    It loads when it is first used, so that what goes wrong there fails one test and not all.
+    """
+    if not _servers or _servers[-1].is_terminated:
+        _servers.append(TrialServer())
+    _servers[-1].log = tmp_path_factory.getbasetemp() / "server.log"  # a test may have moved it
+    return _servers[-1]
+
+
+@pytest.fixture
+def run_scenario(server: TrialServer) -> RunScenario:
     """One trial of a scenario object that has no YAML."""
 
     def run(
@@ -59,19 +80,19 @@ def run_scenario(server: Server) -> RunScenario:
         experiment = Experiment(
             "test", scenario, execution, device, measure, UNTRACKED, batch_size=4, seed=0
         )
-        return server.run(Assignment(experiment, kind, 0), measure.timeout_seconds)
+        return server.run(TrialSpec(experiment, kind, 0), measure.timeout_seconds)
 
     return run
 
 
 @pytest.fixture
-def measure(server: Server, tmp_path: Path) -> MeasureWords:
+def measure(server: TrialServer, tmp_path: Path) -> MeasureWords:
     """A run's record from the words of its command line. One memory trial by default."""
 
     def run(*words: str, timing: bool = False, memory: bool = True, fails: bool = False) -> Record:
         folder = tmp_path / "run"
         shutil.rmtree(folder, ignore_errors=True)
-        plan = composition.plan([*words, "tracking=none"], tmp_path / "sweep")
+        plan = composition.compose_plan([*words, "tracking=none"])
         record = _recorded(server, plan.cells[0], folder, {"timing": timing, "memory": memory})
         assert fails or record.outcome.completed, record.outcome
         return record
@@ -79,13 +100,18 @@ def measure(server: Server, tmp_path: Path) -> MeasureWords:
     return run
 
 
-def _recorded(server: Server, planned: Planned, folder: Path, wanted: Mapping[str, bool]) -> Record:
-    run = lifecycle.open_run(planned, folder)
-    run.assignments = [each for each in run.assignments if wanted[each.kind]]
-    while (assignment := run.next) is not None:
+def _recorded(
+    server: TrialServer, planned: Cell, folder: Path, wanted: Mapping[str, bool]
+) -> Record:
+    whole = Evidence.from_measure(planned.experiment.measure)
+    evidence = replace(
+        whole, **{kind: getattr(whole, kind) * is_on for kind, is_on in wanted.items()}
+    )
+    run = open_run(Request(planned, evidence, place=""), folder, environment.describe_machine())
+    while (spec := run.next) is not None:
         timeout = run.experiment.measure.timeout_seconds
-        lifecycle.add_trial(run, server.run(assignment, timeout))
-    return lifecycle.close_run(run, environment.describe())
+        run.add_trial(server.run(spec, timeout))
+    return run.close()
 
 
 @pytest.fixture(scope="session")
@@ -138,3 +164,54 @@ def cli(outputs: Path) -> Cli:
         )
 
     return run
+
+
+@pytest.fixture
+def front_door(outputs: Path) -> Cli:
+    """The same in this process: for words that start no trial, as those that are refused."""
+    return _call_here(outputs, _NoServer)
+
+
+@pytest.fixture
+def warm_cli(outputs: Path, server: TrialServer) -> Cli:
+    """The same in this process, with the server of all tests: TensorFlow is loaded once for all."""
+    return _call_here(outputs, lambda: _SharedServer(server))
+
+
+def _call_here(outputs: Path, make_server: Callable[[], object]) -> Cli:
+    def run(*words: str, cwd: Path | str = ".") -> subprocess.CompletedProcess[str]:
+        stdout, stderr = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, RUNNER_OUTPUTS=str(outputs)),
+            mock.patch.object(sys, "path", [*sys.path]),
+            mock.patch("runner.engine.preload.TrialServer", make_server),
+            contextlib.chdir(cwd),
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+        ):
+            try:
+                code = main(words)
+            except SystemExit as end:  # as argparse ends --help
+                code = int(end.code or 0)
+        return subprocess.CompletedProcess(words, code, stdout.getvalue(), stderr.getvalue())
+
+    return run
+
+
+class _NoServer:
+    """Loads nothing; a trial is not to be asked for."""
+
+    log: Path | None = None
+
+    def start(self, environment: Mapping[str, str] | None = None) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class _SharedServer(_NoServer):
+    """Runs trials on a server that is there before and after."""
+
+    def __init__(self, server: TrialServer) -> None:
+        self.run = server.run
+
+    def terminate(self) -> None: ...

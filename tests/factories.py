@@ -8,34 +8,51 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from runner import records
-from runner.allocations import Allocations, Frame, Group, Leak, Line, Part, Scope, Split
-from runner.judging import estimate
-from runner.records import COMPLETED, Outcome, Record, Status, Trial
+import msgspec
 
-MEASURE = {
-    "name": "quick",
-    "timing_processes": 3,
-    "memory_processes": 1,
-    "host_processes": 0,
-    "between_steps": "nothing",
-    "warmup_steps": 2,
-    "steps": 200,
-    "min_steps": 5,
-    "max_seconds": 1.0,
-    "memory_steps": 5,
-    "timeout_seconds": 120.0,
-    "host_limit_mb": None,
-}
-DEVICE = {
-    "kind": "cpu",
-    "index": 0,
-    "memory_limit_mb": None,
-    "intra_op_threads": None,
-    "inter_op_threads": None,
-    "malloc": "default",
-    "malloc_arenas": None,
-}
+from runner import records
+from runner.allocations import (
+    Allocations,
+    Frame,
+    Group,
+    LeakedGroup,
+    LinePart,
+    Scope,
+    SourceLine,
+    Split,
+)
+from runner.analysis import estimate
+from runner.config import Device, MeasureSpec, Spec
+from runner.facts import PhaseFigures, StepSeries, TrialFacts
+from runner.machine import Environment, Gpu
+from runner.records import COMPLETED, Outcome, Phase, Record, Status, SweepPlace, Trial
+
+MEASURE = MeasureSpec(
+    name="quick",
+    timing_processes=3,
+    memory_processes=1,
+    warmup_steps=2,
+    steps=200,
+    min_steps=5,
+    max_seconds=1.0,
+    memory_steps=5,
+    timeout_seconds=120.0,
+    host_limit_mb=None,
+)
+DEVICE = Device("cpu", 0, None, None, None)
+ENVIRONMENT = Environment(
+    versions={"tensorflow": "2.21.0"},
+    python="3.11.7",
+    cpu="a CPU",
+    cores=2,
+    memory_bytes=25_000_000_000,
+    kernel="6.1",
+    host="here",
+    gpu=Gpu(driver=None, cards=None, reason="no driver"),
+    flags={},
+    git=None,
+    load=0.5,
+)
 
 _PASSING = Split(0, 0, 0, 600)
 _FOR_GRADIENT = Split(0, 0, 300, 0)
@@ -55,19 +72,19 @@ ALLOCATIONS = Allocations(
               (Scope("model/dense/(gradient)", 1, 300),)),
     ),
     lines=(
-        Line("model.py", 7, "return tf.matmul(x, self.weight)", 2, 870, 870 / 900,
+        SourceLine("model.py", 7, "return tf.matmul(x, self.weight)", 2, 870, 870 / 900,
              Split(0, 0, 270, 600),
              (
-                 Part("MatMul", (3, 50), "float32", "model/dense", (0, 1), 1, 600, _PASSING),
-                 Part("Mul", (75,), "float32", "model/dense/(gradient)", (0, 1), 1, 270,
+                 LinePart("MatMul", (3, 50), "float32", "model/dense", (0, 1), 1, 600, _PASSING),
+                 LinePart("Mul", (75,), "float32", "model/dense/(gradient)", (0, 1), 1, 270,
                       Split(0, 0, 270, 0)),
              )),
-        Line(None, None, None, 1, 30, 30 / 900, Split(0, 0, 30, 0),
-             (Part("Mul", (75,), "float32", "", (), 1, 30, Split(0, 0, 30, 0)),),
+        SourceLine(None, None, None, 1, 30, 30 / 900, Split(0, 0, 30, 0),
+             (LinePart("Mul", (75,), "float32", "", (), 1, 30, Split(0, 0, 30, 0)),),
              why="no call into TensorFlow was under way"),
     ),
     frames=_FRAMES,
-    leaks=(Leak("Square", "", (7,), "float32", 4, 112, 1.0, 28.0, (0,)),),
+    leaks=(LeakedGroup("Square", "", (7,), "float32", 4, 112, 1.0, 28.0, (0,)),),
     leak_steps=4,
 )  # fmt: skip
 """A peak of which every line's bytes are known."""
@@ -79,7 +96,7 @@ def completed(
     scenario: str = "while_loop",
     execution: str = "graph",
     batch_size: int = 32,
-    sweep: dict[str, Any] | None = None,
+    sweep: SweepPlace | None = None,
     started_at: str = "2025-01-01T12:00:00.250000+00:00",
     **parameters: Any,
 ) -> Record:
@@ -96,15 +113,15 @@ def completed(
             index,
             COMPLETED,
             phases={
-                "build": {"seconds": 0.01},
-                "first_call": {"seconds": 0.05},
-                "steps": {"seconds": 200 * step_seconds},
-                "release": {"seconds": 0.002},
+                Phase.BUILD: PhaseFigures(seconds=0.01),
+                Phase.FIRST_CALL: PhaseFigures(seconds=0.05),
+                Phase.STEPS: PhaseFigures(seconds=200 * step_seconds),
+                Phase.RELEASE: PhaseFigures(seconds=0.002),
             },
-            steps={
-                "seconds": [step_seconds * (1 + (i * 7 % 13) / 100) for i in range(500)],
-                "host_bytes": [1e6 + 4096.0 * i for i in range(500)],
-            },
+            steps=StepSeries(
+                seconds=tuple(step_seconds * (1 + (i * 7 % 13) / 100) for i in range(500)),
+                host_bytes=tuple(1e6 + 4096.0 * i for i in range(500)),
+            ),
         )
         for index in range(3)
     ]
@@ -112,23 +129,27 @@ def completed(
         "memory",
         0,
         COMPLETED,
-        phases={"build": {"seconds": 0.02}, "first_call": {"seconds": 0.1}},
-        steps={"tensor_live_bytes": [float(weight + state)] * 5},
+        phases={
+            Phase.BUILD: PhaseFigures(seconds=0.02),
+            Phase.FIRST_CALL: PhaseFigures(seconds=0.1),
+        },
+        steps=StepSeries(tensor_live_bytes=(weight + state,) * 5),
+    )
+    spec = Spec(
+        scenario=scenario,
+        target="scenarios.loops.WhileLoop",
+        parameters=parameters,
+        execution=execution,
+        device=DEVICE,
+        batch_size=batch_size,
+        seed=0,
+        measure=MEASURE,
     )
     return Record(
         id=id,
-        cell=f"cell-{scenario}-{execution}-{batch_size}",
+        cell=spec.cell,
         started_at=started_at,
-        spec={
-            "scenario": scenario,
-            "target": "scenarios.loops.WhileLoop",
-            "parameters": parameters,
-            "execution": execution,
-            "device": DEVICE,
-            "batch_size": batch_size,
-            "seed": 0,
-            "measure": MEASURE,
-        },
+        spec=spec,
         outcome=COMPLETED,
         metrics={
             "tensor_peak_bytes": peak,
@@ -149,7 +170,7 @@ def completed(
         unavailable={"host_growth_bytes_per_step": "needs 200 steps, or 10 s of them"},
         intervals={"step_seconds": (step_seconds * 0.97, step_seconds * 1.04)},
         trials=(*timing, memory),
-        allocations=Allocations.from_json(
+        allocations=msgspec.convert(
             {
                 "total_bytes": peak,
                 "phase": "steps",
@@ -172,9 +193,10 @@ def completed(
                         "share": weight / peak,
                     },
                 ],
-            }
+            },
+            Allocations,
         ),
-        environment={"tensorflow": "2.21.0"},
+        environment=ENVIRONMENT,
         fingerprint="f1f1f1f1",
         sweep=sweep,
     )
@@ -202,7 +224,7 @@ def failed(
 def measured(*trials: Trial, **like: Any) -> Record:
     """A run whose metrics follow from these trials, as they do in a real one."""
     record = completed(**like)
-    estimated = estimate.summarise(trials, record.spec)
+    estimated = estimate.estimate_metrics(trials, record.spec)
     ended = next((trial.outcome for trial in trials if not trial.outcome.completed), COMPLETED)
     return dataclasses.replace(
         record,
@@ -228,21 +250,21 @@ def timing_trial(
     steps are warm-up."""
     host_bytes = [25e6] * len(seconds) if host_bytes is None else list(host_bytes)
 
-    def phase(seconds: float, host: float, peak: float) -> dict[str, float | None]:
-        return {"seconds": seconds, "host_bytes": host, "host_peak_bytes": peak}
+    def phase(seconds: float, host: float, peak: float) -> PhaseFigures:
+        return PhaseFigures(seconds=seconds, host_bytes=host, host_peak_bytes=peak)
 
     return Trial(
         "timing",
         index,
         COMPLETED,
         phases={
-            "build": phase(build_seconds, 20e6, 21e6),
-            "first_call": phase(first_call_seconds, 24e6, 29e6),
-            "steps": phase(sum(seconds), host_bytes[-1], host_peak_bytes),
-            "release": phase(0.002, 5e6, 90e6),
+            Phase.BUILD: phase(build_seconds, 20e6, 21e6),
+            Phase.FIRST_CALL: phase(first_call_seconds, 24e6, 29e6),
+            Phase.STEPS: phase(sum(seconds), host_bytes[-1], host_peak_bytes),
+            Phase.RELEASE: phase(0.002, 5e6, 90e6),
         },
-        steps={"seconds": list(seconds), "host_bytes": list(host_bytes)},
-        facts={"warmup_steps": 2, "unavailable": {}, "batched": True, **facts},
+        steps=StepSeries(seconds=tuple(seconds), host_bytes=tuple(host_bytes)),
+        facts=TrialFacts(**{"warmup_steps": 2, "unavailable": {}, "batched": True, **facts}),
     )
 
 
@@ -260,29 +282,34 @@ def memory_trial(
         index,
         COMPLETED,
         phases={
-            "build": {"seconds": 0.02, "tensor_peak_bytes": 60_000, "tensor_live_bytes": 40_000},
-            "first_call": {"seconds": 0.1, "tensor_peak_bytes": 240_000},
+            Phase.BUILD: PhaseFigures(
+                seconds=0.02, tensor_peak_bytes=60_000, tensor_live_bytes=40_000
+            ),
+            Phase.FIRST_CALL: PhaseFigures(seconds=0.1, tensor_peak_bytes=240_000),
         },
-        steps={
-            "tensor_live_bytes": list(live_bytes),
-            "tensor_begin_bytes": [40_000.0] * steps,
-            "tensor_peak_bytes": [120_000.0] * steps,
-            "allocated_bytes": [300_000.0] * steps,
-            "allocations": [12.0] * steps,
-        },
-        facts={
-            "tensor_peak_bytes": peak_bytes,
-            "tensor_retained_bytes": 0,
-            "allocator_peak_bytes": peak_bytes + 12_000,
-            "unavailable": {},
-            **facts,
-        },
+        steps=StepSeries(
+            tensor_live_bytes=tuple(live_bytes),
+            tensor_begin_bytes=(40_000,) * steps,
+            tensor_peak_bytes=(120_000,) * steps,
+            allocated_bytes=(300_000,) * steps,
+            allocations=(12,) * steps,
+        ),
+        facts=TrialFacts(
+            **{
+                "tensor_peak_bytes": round(peak_bytes),
+                "tensor_retained_bytes": 0,
+                "allocator_peak_bytes": round(peak_bytes + 12_000),
+                "unavailable": {},
+                **facts,
+            }
+        ),
     )
 
 
 def ended_trial(kind: str, status: Status, phase: str, reason: str, index: int = 0) -> Trial:
     """A trial that did not get through, with the samples that it had by then."""
-    return Trial(kind, index, Outcome(status, phase, reason), phases={"build": {"seconds": 0.01}})
+    figures = {Phase.BUILD: PhaseFigures(seconds=0.01)}
+    return Trial(kind, index, Outcome(status, phase, reason), phases=figures)
 
 
 def sweep_of_nine(name: str = "2025-01-01-13-00-00-ab12") -> list[Record]:
@@ -295,11 +322,9 @@ def sweep_of_nine(name: str = "2025-01-01-13-00-00-ab12") -> list[Record]:
             "execution": "graph",
             "batch_size": batch_size,
             "started_at": f"2025-01-01T13:00:{number:02}+00:00",
-            "sweep": {
-                "id": name,
-                "cell": number,
-                "swept": {"scenario": scenario, "batch_size": str(batch_size)},
-            },
+            "sweep": SweepPlace(
+                name, number, {"scenario": scenario, "batch_size": str(batch_size)}
+            ),
         }
         identity = f"{name}-{number}"
         out_of_memory = scenario == "python_loop" and batch_size == 512
@@ -311,7 +336,7 @@ def kept(record: Record, folder: Path) -> Path:
     """The record's folder, with everything in it that a real run leaves."""
     folder.mkdir(parents=True)
     for trial in record.trials:
-        records.append_trial(trial, folder)
+        records.append_trial(trial, folder, record.cell)
     (folder / "config.yaml").write_text("batch_size: 32\n")
     (folder / "run.log").write_text("what TensorFlow said\n")
     records.write(record, folder)

@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -25,8 +25,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from runner.__main__ import main
-from runner.isolation.server import Server
-from runner.running import engine, loading
+from runner.processes.server import TrialServer
 
 Words = list[str]
 SECONDS = 20.0
@@ -210,14 +209,14 @@ def answer(words: Sequence[str], outputs: Path) -> Answer:
     before = set(_below(outputs))
     said, code, started = StringIO(), None, time.monotonic()
     earlier = signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    bound, _ = signal.setitimer(signal.ITIMER_REAL, SECONDS)  # pytest-timeout's
     try:
         with (
             mock.patch.object(sys, "stdout", StringIO()),
             mock.patch.object(sys, "stderr", said),
-            mock.patch.object(engine, "open_plan", _let_in),
-            mock.patch.object(Server, "start", _let_in),
-            mock.patch.object(loading, "ahead", return_value=nullcontext()),  # whatever was typed
+            mock.patch("runner.engine.folders.lock_for_measuring", _let_in),
+            mock.patch.object(TrialServer, "start", _let_in),
+            mock.patch("runner.engine.preload.TrialServer"),  # whatever was typed
         ):
             code = main(words)
     except _TooLong:
@@ -228,8 +227,9 @@ def answer(words: Sequence[str], outputs: Path) -> Answer:
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, earlier)
+        left_seconds = max(1.0, bound - (time.monotonic() - started)) if bound else 0.0
+        signal.setitimer(signal.ITIMER_REAL, left_seconds)
     left = sorted(set(_below(outputs)) - before)
     return Answer(code, said.getvalue(), time.monotonic() - started, left)
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pandas
 
+from runner.cell import PLAN_FILE
 from runner.metrics import METRICS
-from runner.plan import PLAN_FILE
 
 GRID = ("-m", "scenario=python_loop", "scenario.iterations=5,10", "batch_size=4,8")
 BRIEF = ("measure.timing_processes=2", "measure.steps=5", "measure.max_seconds=0.1")

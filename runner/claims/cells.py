@@ -1,49 +1,78 @@
-"""What claims want run: every cell once, with only those trials that some claim rests on."""
+"""The cells that claims want: each once, with only those trials that some claim rests on."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
+from runner.cell import Cell, Plan
 from runner.claims.verdicts import Case, Claim, Words
-from runner.composing import composition
+from runner.compose import composition
+from runner.config import format_word
+from runner.engine.grid import Grid
+from runner.engine.requests import Request
 from runner.errors import BadInput
-from runner.plan import Plan, Planned
+
+_Key = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True)
-class Work:
+class ClaimPlan:
+    """Claims, and the cells that they want."""
+
     claims: tuple[Claim, ...]
     plan: Plan
-    numbers: Mapping[tuple[tuple[str, Any], ...], int]
-    """Which cell of the plan a claim's words mean."""
+    numbers: Mapping[_Key, int]
+    """The number of a cell in the plan, by the words that a claim has for it."""
 
-    def number(self, words: Words) -> int:
-        return self.numbers[_key(words)]
-
-
-def _key(words: Words) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(words.items()))
+    def find_number(self, words: Words) -> int:
+        """Return the number of the cell that a claim's words mean."""
+        return self.numbers[_make_key(words)]
 
 
-def compose(claims: Sequence[Claim], settings: Words) -> Work:
-    """Every cell that some claim wants, once, with the trials that some claim rests on."""
-    wanted = {_key(cell): cell for claim in claims for case in claim.cases for cell in case.cells}
+class ClaimGrid(Grid):
+    """Every cell that claims want; each record says by which words it differs from the others."""
+
+    def __init__(self, claims: ClaimPlan) -> None:
+        super().__init__(claims.plan)
+        values: dict[str, set[Any]] = {}
+        for key in claims.numbers:
+            for name, value in key:
+                values.setdefault(name, set()).add(value)
+        self._words = {
+            number: {name: format_word(value) for name, value in key if len(values[name]) > 1}
+            for key, number in claims.numbers.items()
+        }
+
+    def ask(self) -> Sequence[Request]:
+        """Return every cell, once."""
+        return [replace(each, swept=self._words[each.cell.number]) for each in super().ask()]
+
+
+def compose_cells(claims: Sequence[Claim], settings: Words) -> ClaimPlan:
+    """Return the plan of every cell that some claim wants; raise `BadInput` that names the claim of
+    a cell that can't be."""
+    wanted = {
+        _make_key(cell): cell for claim in claims for case in claim.cases for cell in case.cells
+    }
     try:
-        planned = composition.cells([{**settings, **cell} for cell in wanted.values()])
+        composed = composition.compose_cells([{**settings, **cell} for cell in wanted.values()])
     except BadInput:
-        _blame(claims, settings)
+        _blame_claim(claims, settings)
         raise
-    cell_of = dict(zip(wanted, planned, strict=True))
+    cell_of = dict(zip(wanted, composed, strict=True))
     kinds: dict[str, set[str]] = {}
     for claim in claims:
         for case in claim.cases:
-            _check_units(claim, case, [cell_of[_key(words)] for words in case.at(case.run)])
+            _check_units(claim, case, [cell_of[_make_key(w)] for w in case.list_sizes(case.run)])
             for words in case.cells:
-                kinds.setdefault(cell_of[_key(words)].experiment.cell, set()).update(case.kinds)
-    cells: dict[str, Planned] = {}
-    for cell in planned:
+                kinds.setdefault(cell_of[_make_key(words)].experiment.cell, set()).update(
+                    case.kinds
+                )
+    cells: dict[str, Cell] = {}
+    for cell in composed:
         identity = cell.experiment.cell
         if identity not in cells:
             unused = {
@@ -51,32 +80,39 @@ def compose(claims: Sequence[Claim], settings: Words) -> Work:
                 for kind in ("memory", "timing")
                 if kind not in kinds[identity]
             }
-            cells[identity] = composition.changed(cell, len(cells), unused)
+            cells[identity] = composition.change_cell(cell, len(cells), unused)
     numbers = {key: cells[cell.experiment.cell].number for key, cell in cell_of.items()}
-    return Work(
-        tuple(claims), Plan(tuple(cells.values()), is_sweep=True, resume=None, swept=()), numbers
-    )
+    plan = Plan(tuple(cells.values()), is_sweep=True, resume=None, swept=())
+    return ClaimPlan(tuple(claims), plan, numbers)
 
 
-def _blame(claims: Sequence[Claim], settings: Words) -> None:
-    """Which claim's cell can't be composed; the settings' own mistakes are nobody's."""
+def _make_key(words: Words) -> _Key:
+    return tuple(sorted(words.items()))
+
+
+def _blame_claim(claims: Sequence[Claim], settings: Words) -> None:
+    """Raise `BadInput` that names the claim whose cell can't be composed; a mistake in the settings
+    is no claim's."""
     for claim in claims:
         for number, case in enumerate(claim.cases):
             for words in case.cells:
-                try:
-                    composition.cells([{**settings, **words}])
-                except BadInput as error:
-                    if any(error.problem.startswith(key) for key in settings):
-                        raise
-                    where = f"claim {claim.id}: cases.{number}"
-                    raise BadInput(f"{where}: {error.problem}", error.remedy) from None
+                with _name_place(f"claim {claim.id}: cases.{number}", except_for=settings):
+                    composition.compose_cells([{**settings, **words}])
 
 
-def _check_units(claim: Claim, case: Case, cells: Sequence[Planned]) -> None:
+def _check_units(claim: Claim, case: Case, cells: Sequence[Cell]) -> None:
     for expectation in case.expect:
         for cell in cells:
-            try:
+            with _name_place(f"claim {claim.id}: {case.when}"):
                 expectation.check_cell(cell.experiment.spec)
-            except BadInput as error:
-                where = f"claim {claim.id}: {case.when}"
-                raise BadInput(f"{where}: {error.problem}", error.remedy) from None
+
+
+@contextmanager
+def _name_place(where: str, except_for: Iterable[str] = ()) -> Iterator[None]:
+    """Put the place before the message of a mistake, unless it is one of these fields'."""
+    try:
+        yield
+    except BadInput as error:
+        if any(error.problem.startswith(key) for key in except_for):
+            raise
+        raise BadInput(f"{where}: {error.problem}", error.remedy) from None

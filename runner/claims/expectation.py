@@ -1,4 +1,4 @@
-"""What a claim expects of a case, and what came of it: the base of every comparison.
+"""Expectations: the base of every comparison that a claim may name, and its result.
 
 Core: standard library only. A comparison is one class in one file in `comparisons/`. All there is
 of it is there: its keys in YAML (its fields), what it needs, its test, its sentence, its figures.
@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from runner.claims import readings
-from runner.claims.readings import Reading, measure
+from runner.claims.readings import Reading, find_metric
+from runner.config import Spec
 from runner.errors import BadInput
 from runner.records import Record
 
 
 @dataclass(frozen=True)
-class Cells:
+class CaseRecords:
     """The records of a case, one a size; without sizes just one."""
 
     field: str
-    """What the sizes are values of."""
+    """The field that the sizes are values of."""
     sizes: Sequence[float]
     run: Sequence[Record]
     against: Sequence[Record]
@@ -34,16 +35,17 @@ class Finding:
     """One expectation at one size (growth: at all of them)."""
 
     covers: tuple[int, ...]
-    """Which of the case's sizes it speaks of."""
+    """The numbers of the sizes that it speaks of."""
     holds: bool | None
+    """None if that is unknown."""
     measured: float | None = None
     interval: tuple[float, float] | None = None
     why: str = ""
-    """Why it is unknown; or in words what was found."""
+    """The reason why it is unknown; or in words what was found."""
 
 
 @dataclass(frozen=True)
-class Tested:
+class ExpectationResult:
     """An expectation with everything that was read for it."""
 
     expectation: Expectation
@@ -53,17 +55,20 @@ class Tested:
 
     @property
     def holds(self) -> bool | None:
-        return together(finding.holds for finding in self.findings)
+        """Return True if it holds at every size; None while that is unknown."""
+        return combine_holds(finding.holds for finding in self.findings)
 
 
-def together(holds: Iterable[bool | None]) -> bool | None:
-    """Whether all of them hold; None where what is unknown could still tell."""
+def combine_holds(holds: Iterable[bool | None]) -> bool | None:
+    """Return True if all of them hold; None where what is unknown could still tell."""
     seen = set(holds)
     return False if False in seen else None if None in seen else True
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expectation(ABC):
+    """The base of every comparison: what it needs, how it is tested, its words."""
+
     word: ClassVar[str]
     """Names the comparison in YAML."""
     needs_sizes: ClassVar[bool] = False
@@ -71,49 +76,51 @@ class Expectation(ABC):
 
     @property
     def metric(self) -> str | None:
-        """What it looks at, if that is one metric."""
+        """Return the metric that it looks at, if that is one."""
         return None
 
     @property
     def kinds(self) -> set[str]:
-        """The trials that it rests on. Any tells how a cell ends; this one is quickly over."""
+        """Return the kinds of trial that it rests on. Any tells how a cell ends; this one is
+        quickly over."""
         return {"memory"}
 
     def check(self, where: str, *, sizes: bool, against: bool) -> None:
-        """Raises where the file makes no sense: what types can't say."""
+        """Raise `BadInput` where the file makes no sense: what types can't say."""
         if self.needs_sizes and not sizes:
             raise BadInput(f"{where}: needs sizes.", "Add sizes: {FIELD: [1, 2, 4]}.")
 
-    def check_cell(self, spec: Mapping[str, Any]) -> None:
-        """Raises where it makes no sense for a cell."""
+    def check_cell(self, spec: Spec) -> None:
+        """Raise `BadInput` where it makes no sense for a cell."""
         return
 
     @abstractmethod
-    def test(self, cells: Cells) -> Tested: ...
+    def test(self, records: CaseRecords) -> ExpectationResult:
+        """Return what the records say of it."""
 
     @abstractmethod
-    def rule(self) -> str:
-        """What is expected, in a sentence's worth of words."""
+    def write_rule(self) -> str:
+        """Return a sentence's worth of words: what is expected."""
 
     @abstractmethod
-    def brief(self, tested: Tested) -> str:
-        """The figures that decide; the sizes follow."""
+    def write_brief(self, result: ExpectationResult) -> str:
+        """Return the figures that decide; the sizes follow."""
 
-    def whole(self, tested: Tested) -> str:
-        """All figures that it rests on; the sizes follow."""
-        return self.brief(tested)
+    def write_figures(self, result: ExpectationResult) -> str:
+        """Return all figures that it rests on; the sizes follow."""
+        return self.write_brief(result)
 
-    def made(self, tested: Tested) -> list[str]:
-        """What was made of the figures."""
+    def list_notes(self, result: ExpectationResult) -> list[str]:
+        """Return sentences on what was made of the figures."""
         return []
 
-    def series(self, tested: Tested) -> list[tuple[str, Sequence[Reading]]]:
-        """What a picture over the sizes shows: names and figures."""
+    def list_series(self, result: ExpectationResult) -> list[tuple[str, Sequence[Reading]]]:
+        """Return the names and figures that a picture over the sizes shows."""
         return []
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfMetric(Expectation):
+class MetricExpectation(Expectation):
     """Looks at one metric, which stands beside the comparison's word."""
 
     @property
@@ -122,38 +129,40 @@ class OfMetric(Expectation):
 
     @property
     def metrics(self) -> dict[str, str]:
-        """Every metric that is read, by the key that names it."""
+        """Return every metric that is read, by the key that names it."""
         return {self.word: self.metric}
 
     @property
     def label(self) -> str:
-        return measure(self.metric).label
+        """Return the metric as a person calls it."""
+        return find_metric(self.metric).label
 
     @property
     def kinds(self) -> set[str]:
-        sources = {measure(name).source for name in self.metrics.values()}
+        sources = {find_metric(name).source for name in self.metrics.values()}
         return {"memory" if source == "either" else source for source in sources}
 
     def check(self, where: str, *, sizes: bool, against: bool) -> None:
         super().check(where, sizes=sizes, against=against)
         for key, name in self.metrics.items():
-            readings.check(name, f"{where}.{key}")
+            readings.check_metric(name, f"{where}.{key}")
 
     def read(self, records: Sequence[Record]) -> tuple[Reading, ...]:
-        return tuple(readings.read(record, self.metric) for record in records)
+        """Return the metric of each record."""
+        return tuple(readings.read_metric(record, self.metric) for record in records)
 
-    def brief(self, tested: Tested) -> str:
-        return f"{self.label} {listed(shown(self.metric, tested.readings))}"
+    def write_brief(self, result: ExpectationResult) -> str:
+        return f"{self.label} {join_values(write_values(self.metric, result.readings))}"
 
-    def made(self, tested: Tested) -> list[str]:
-        return list(dict.fromkeys(each.why for each in tested.findings if each.why))
+    def list_notes(self, result: ExpectationResult) -> list[str]:
+        return list(dict.fromkeys(each.why for each in result.findings if each.why))
 
-    def series(self, tested: Tested) -> list[tuple[str, Sequence[Reading]]]:
-        return [("run", tested.readings)]
+    def list_series(self, result: ExpectationResult) -> list[tuple[str, Sequence[Reading]]]:
+        return [("run", result.readings)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bounded(OfMetric):
+class BoundedExpectation(MetricExpectation):
     """Holds within its thresholds."""
 
     at_least: float | None = None
@@ -166,29 +175,30 @@ class Bounded(OfMetric):
         if self.because is None:
             raise BadInput(f"{where}: does not say why.", "Write because: why this threshold.")
 
-    def within(self, size: int, reading: Reading) -> Finding:
-        """Whether the whole interval lies within the thresholds, or all of it outside."""
-        covers = (size,)
+    def judge_reading(self, size: int, reading: Reading) -> Finding:
+        """Return what a reading says at a size.
+
+        Its interval lies within the thresholds: holds; all of it outside: fails; else, or where
+        there is none: unknown.
+        """
+        value, why = reading.value, reading.why
         if reading.interval is None:
-            if reading.value is None:
-                return Finding(covers, None, why=reading.why)
-            why = "from one process there is no telling how far it can be trusted"
-            return Finding(covers, None, reading.value, why=why)
+            if value is not None:
+                why = "from one process there is no telling how far it can be trusted"
+            return Finding((size,), None, value, why=why)
         least = -math.inf if self.at_least is None else self.at_least
         most = math.inf if self.at_most is None else self.at_most
         low, high = reading.interval
         if least <= low and high <= most:
-            return Finding(covers, True, reading.value, reading.interval)
+            return Finding((size,), True, value, reading.interval)
         if high < least or low > most:
-            return Finding(covers, False, reading.value, reading.interval)
-        why = (
-            reading.why
-            if reading.value is None
-            else (f"from {low:.3g} to {high:.3g}, it may lie on either side of the threshold")
-        )
-        return Finding(covers, None, reading.value, reading.interval, why)
+            return Finding((size,), False, value, reading.interval)
+        if value is not None:
+            why = f"from {low:.3g} to {high:.3g}, it may lie on either side of the threshold"
+        return Finding((size,), None, value, reading.interval, why)
 
-    def bounds(self) -> str:
+    def write_bounds(self) -> str:
+        """Return the thresholds in words."""
         if self.at_least == self.at_most:
             return f"is {self.at_least:g}"
         bounds = [f"at least {self.at_least:g}"] if self.at_least is not None else []
@@ -197,38 +207,40 @@ class Bounded(OfMetric):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InUnits(Bounded):
-    """Its figures are counted in units that each cell's own fields make."""
+class UnitExpectation(BoundedExpectation):
+    """Counts its figures in units that each cell's own fields make."""
 
     unit: str | None = None
 
-    def check_cell(self, spec: Mapping[str, Any]) -> None:
-        readings.unit_of(self.unit, spec)
+    def check_cell(self, spec: Spec) -> None:
+        readings.compute_unit(self.unit, spec)
 
-    def units(self, records: Sequence[Record]) -> list[float]:
-        return [readings.unit_of(self.unit, record.spec) for record in records]
+    def compute_units(self, records: Sequence[Record]) -> list[float]:
+        """Return the unit in each cell."""
+        return [readings.compute_unit(self.unit, record.spec) for record in records]
 
-    def in_units(self) -> str:
-        return f" in units of {readings.pretty(self.unit)}" if self.unit else ""
+    def write_unit(self) -> str:
+        """Return ` in units of ...`; nothing without one."""
+        return f" in units of {readings.write_unit(self.unit)}" if self.unit else ""
 
-    def counted(self, tested: Tested) -> str:
-        """The figures in units."""
-        unit = f" x {readings.pretty(self.unit)}" if self.unit else ""
-        found = [readings.bounded(each.measured, each.interval) for each in tested.findings]
-        return listed(found) + unit
+    def write_counted(self, result: ExpectationResult) -> str:
+        """Return the figures in units."""
+        unit = f" x {readings.write_unit(self.unit)}" if self.unit else ""
+        found = [readings.write_bounded(each.measured, each.interval) for each in result.findings]
+        return join_values(found) + unit
 
 
-def shown(metric: str, read: Sequence[Reading]) -> list[str]:
-    """Each value with its unit."""
-    readable = measure(metric).readable
+def write_values(metric: str, values: Sequence[Reading]) -> list[str]:
+    """Return each value with its unit."""
+    readable = find_metric(metric).format
     return [
         f"at most {readable(each.interval[1])}"
         if each.value is None and each.interval
         else readable(each.value)
-        for each in read
+        for each in values
     ]
 
 
-def listed(values: Sequence[str]) -> str:
-    """All of them; one, where they are the same."""
+def join_values(values: Sequence[str]) -> str:
+    """Return all of them; one, where they are the same."""
     return ", ".join(values if len(set(values)) > 1 else values[:1])

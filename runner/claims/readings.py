@@ -1,4 +1,4 @@
-"""What a record says on a metric, or on a phase's figure: read once, for every comparison.
+"""Readings: a metric of a record, or a phase's figure, read in one way for every comparison.
 
 Core: standard library only.
 """
@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from runner.errors import BadInput, nearest
-from runner.judging import estimate, selection
+from runner.analysis import estimate, selection
+from runner.config import Spec
+from runner.errors import BadInput, suggest
 from runner.metrics import METRICS, Metric
 from runner.records import Phase, Record
 
@@ -30,7 +29,7 @@ _FIGURES = {
         Metric("host_peak_bytes", "host peak in", "bytes", "timing", ""),
     )
 }
-"""What a phase of a trial tells: `build.tensor_live_bytes` is "live after build"."""
+"""The figures of a phase: `build.tensor_live_bytes` is "live after build"."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +41,14 @@ class Reading:
     interval: tuple[float, float] | None = None
     why: str = ""
 
-    def over(self, unit: float) -> Reading:
+    def divide(self, unit: float) -> Reading:
+        """Return the reading counted in units of that size."""
         interval = self.interval and (self.interval[0] / unit, self.interval[1] / unit)
         return Reading(None if self.value is None else self.value / unit, interval, self.why)
 
 
-def measure(name: str) -> Metric:
-    """A metric; or a phase's figure, as if it were one."""
+def find_metric(name: str) -> Metric:
+    """Return a metric; or a phase's figure, as if it were one."""
     if name in METRICS:
         return METRICS[name]
     phase, _, figure = name.rpartition(".")
@@ -56,50 +56,52 @@ def measure(name: str) -> Metric:
     return Metric(name, f"{known.label} {phase.replace('_', ' ')}", known.unit, known.source, "")
 
 
-def check(name: str, where: str) -> None:
+def check_metric(name: str, where: str) -> None:
+    """Raise `BadInput` for what is neither a metric nor a phase's figure."""
     phase, _, figure = name.rpartition(".")
     if not phase and name not in METRICS:
-        raise BadInput(f"{where}: {name!r} is not a metric.", nearest(name, METRICS))
+        raise BadInput(f"{where}: {name!r} is not a metric.", suggest(name, METRICS))
     if phase and phase not in set(Phase):
         raise BadInput(
-            f"{where}: {phase!r} is not a phase.", nearest(phase, [each.value for each in Phase])
+            f"{where}: {phase!r} is not a phase.", suggest(phase, [each.value for each in Phase])
         )
     if phase and figure not in _FIGURES:
-        raise BadInput(f"{where}: {figure!r} is not a phase's figure.", nearest(figure, _FIGURES))
+        raise BadInput(f"{where}: {figure!r} is not a phase's figure.", suggest(figure, _FIGURES))
 
 
-def read(record: Record, name: str) -> Reading:
+def read_metric(record: Record, name: str) -> Reading:
+    """Return the figure of a record, or why there is none."""
     if not record.outcome.completed:
         return Reading(None, why=f"the cell ended {record.outcome.brief}")
-    metric = measure(name)
+    metric = find_metric(name)
     phase, _, figure = name.rpartition(".")
     if phase:
         values = [
             value
             for trial in record.trials
             if trial.outcome.completed and trial.kind == metric.source
-            if (value := trial.phases.get(phase, {}).get(figure)) is not None
+            if (value := getattr(trial.figures(Phase(phase)), figure)) is not None
         ]
         if not values:
-            return Reading(None, why=f"no {metric.source} trial told {name}")
+            return Reading(None, why=f"no {metric.source} trial has {name}")
         # As for a record's metrics: memory is a maximum, what comes from timing trials a median.
         value = max(values) if metric.source == "memory" else statistics.median(values)
         return Reading(value, (value, value))
-    value_or_none = record.metrics.get(name)
-    if value_or_none is None:
+    figure_or_none = record.metrics.get(name)
+    if figure_or_none is None:
         why = record.unavailable.get(name, "does not apply")
-        most = estimate.growth_at_most(record.trials, name)
+        most = estimate.find_growth_bound(record.trials, name)
         bounds = None if most is None else (0.0, most)
         return Reading(None, bounds, f"{metric.label}: {why}")
     if metric.source == "timing":
-        return Reading(value_or_none, record.intervals.get(name))
-    return Reading(value_or_none, (value_or_none, value_or_none))
+        return Reading(figure_or_none, record.intervals.get(name))
+    return Reading(figure_or_none, (figure_or_none, figure_or_none))
 
 
-def unit_of(unit: str | None, spec: Mapping[str, Any]) -> float:
-    """A product of fields and numbers, as in `4 * batch_size * scenario.size`, in a cell."""
+def compute_unit(unit: str | None, spec: Spec) -> float:
+    """Return a product of fields and numbers, as in `4 * batch_size * scenario.size`, in a cell."""
     product = 1.0
-    known = selection.fields(spec)
+    known = spec.fields
     for word in (unit or "1").split("*"):
         name = word.strip()
         number = known.get(name, name)
@@ -108,27 +110,25 @@ def unit_of(unit: str | None, spec: Mapping[str, Any]) -> float:
         if isinstance(number, bool) or not isinstance(number, int | float) or number <= 0:
             numbers = [key for key, value in known.items() if type(value) in (int, float)]
             raise BadInput(
-                f"unit: {name!r} is neither a number nor a field.", nearest(name, numbers)
+                f"unit: {name!r} is neither a number nor a field.", suggest(name, numbers)
             )
         product *= number
     return product
 
 
-# For people.
+def write_unit(unit: str) -> str:
+    """Return a unit as a person reads it."""
+    return " · ".join(selection.shorten_field(word.strip()) for word in unit.split("*"))
 
 
-def pretty(unit: str) -> str:
-    return " · ".join(selection.short(word.strip()) for word in unit.split("*"))
-
-
-def bounded(value: float | None, bounds: tuple[float, float] | None, sign: str = "") -> str:
-    """A number; where only its bounds are known, the upper one."""
+def write_bounded(value: float | None, bounds: tuple[float, float] | None, sign: str = "") -> str:
+    """Return a number; where only its bounds are known, the upper one."""
     if value is None and bounds:
-        return f"at most {sign}{number(bounds[1])}"
-    return f"{sign}{number(value)}"
+        return f"at most {sign}{_write_number(bounds[1])}"
+    return f"{sign}{_write_number(value)}"
 
 
-def number(value: float | None) -> str:
+def _write_number(value: float | None) -> str:
     if value is None:
         return "?"
     if math.isinf(value):

@@ -1,17 +1,19 @@
-"""What came of claims, on stdout: a line each, or all that a verdict rests on. A view: it judges
-nothing. Piped, it holds no control codes.
+"""Verdicts on stdout: a line each, or all that a verdict rests on. It judges nothing. Piped, it
+holds no control codes.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
-from runner.claims import shelf, words
-from runner.claims.measuring import Judged, by_document
+from runner.claims import files, words
+from runner.claims.judging import JudgedClaims
 from runner.claims.verdicts import Judgement, Verdict
-from runner.places import relative
-from runner.terminal.console import readable_duration, styled
+from runner.paths import shorten
+from runner.render.text.console import style_text
+from runner.render.words import format_duration
 
 _FOUND = {
     "supported": "is supported",
@@ -19,77 +21,77 @@ _FOUND = {
     "depends": "depends",
     "inconclusive": "is inconclusive",
 }
-_COLOURS = {"supported": "32", "refuted": "31", "depends": "33", "inconclusive": "35"}
+_COLOURS = {"supported": "green", "refuted": "red", "depends": "yellow", "inconclusive": "magenta"}
 
 
-def of_claims(judged: Judged, in_full: Set[str], seconds: float) -> str:
-    """Of the claims `in_full` everything; a line for each of all, where there are none."""
-    told = [each for each in judged.judgements if not in_full or each.claim.id in in_full]
-    others = {each.claim.id: each for each in judged.judgements}
+def summarize_claims(judged: JudgedClaims, in_full: Set[str], seconds: float) -> str:
+    """Return everything of the claims `in_full`; where there are none, a line for each of all."""
+    shown = [each for each in judged.judgements if not in_full or each.claim.id in in_full]
     lines = [judged.made_with]
-    for document, ours in by_document(told).items():
-        lines += ["", styled(document, "1", sys.stdout)]
-        for judgement in ours:
-            lines += _evidence(judgement, judged, others) if in_full else [_line(judgement)]
+    for document, ours in words.group_by_document(shown).items():
+        lines += ["", style_text(document, "bold", sys.stdout)]
+        for each in ours:
+            lines += (
+                _list_evidence(each, judged)
+                if in_full
+                else [f"{_write_head(each)}: {words.write_reason(each)}"]
+            )
     if not in_full:
-        lines += _contradictions(told)
-    counts = {verdict: [each.verdict for each in told].count(verdict) for verdict in Verdict}
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
-    cells = len(judged.work.plan.cells)
-    lines += ["", f"{counted}; {cells} cells in {readable_duration(seconds)}"]
-    lines.append(f"records in {relative(judged.folder)}, page {relative(judged.page)}")
+        lines += _list_contradictions(shown)
+    counts = Counter(each.verdict for each in shown)
+    counted = ", ".join(f"{counts[each]} {each}" for each in Verdict if counts[each])
+    cells = len(judged.claims.plan.cells)
+    lines += ["", f"{counted}; {cells} cells in {format_duration(seconds)}"]
+    lines.append(f"records in {shorten(judged.folder)}, page {shorten(judged.page)}")
     return "\n".join(lines)
 
 
-def _verdict(judgement: Judgement) -> str:
-    return styled(f"{judgement.verdict:<12}", _COLOURS[judgement.verdict], sys.stdout)
+def _write_head(judgement: Judgement) -> str:
+    verdict = style_text(f"{judgement.verdict:<12}", _COLOURS[judgement.verdict], sys.stdout)
+    return f"{judgement.claim.id}  {verdict}  {judgement.claim.claim}"
 
 
-def _head(judgement: Judgement) -> str:
-    return f"{judgement.claim.id}  {_verdict(judgement)}  {judgement.claim.claim}"
-
-
-def _line(judgement: Judgement) -> str:
-    return f"{_head(judgement)}: {words.decisive(judgement)}"
-
-
-def _told(id: str, judged: Mapping[str, Judgement]) -> str:
-    """Another claim: what it says, and what came of it if it was judged too."""
+def _write_other(id: str, judged: Mapping[str, Judgement]) -> str:
+    """Return what another claim says, and what came of it if it was judged too."""
     if id in judged:
         return f"{id}, which {_FOUND[judged[id].verdict]}: {judged[id].claim.claim}"
-    said = shelf.sentence(id)
-    return f"{id}: {said}" if said else id
+    sentence = files.find_sentence(id)
+    return f"{id}: {sentence}" if sentence else id
 
 
-def _contradictions(judgements: Sequence[Judgement]) -> list[str]:
-    pairs = words.contradictions(judgements)
+def _list_contradictions(judgements: Sequence[Judgement]) -> list[str]:
+    pairs = words.pair_contradictions(judgements)
     title = "What one place says and another contradicts"
-    lines = ["", styled(title, "1", sys.stdout)] if pairs else []
+    lines = ["", style_text(title, "bold", sys.stdout)] if pairs else []
     for one, other in pairs:
-        lines += [_head(one), f"  against {_told(other.claim.id, {other.claim.id: other})}"]
+        lines += [
+            _write_head(one),
+            f"  against {_write_other(other.claim.id, {other.claim.id: other})}",
+        ]
     return lines
 
 
-def _evidence(judgement: Judgement, judged: Judged, others: Mapping[str, Judgement]) -> list[str]:
-    """Each case: its cells, what was expected and why, what was found."""
-    lines = [_head(judgement)]
+def _list_evidence(judgement: Judgement, judged: JudgedClaims) -> list[str]:
+    """Return the lines of each case: its cells, what was expected and why, what was found."""
+    lines = [_write_head(judgement)]
     for one in judgement.cases:
         case = one.case
-        lines.append(f"  {case.when}: {words.holding(one)}")
-        lines.append(f"    run      {words.said(case.run)}")
+        lines.append(f"  {case.when}: {words.write_holding(one)}")
+        lines.append(f"    run      {words.write_cell(case.run)}")
         if case.against:
-            lines.append(f"    against  {words.said(case.against)}")
-        for tested in one.tested:
-            lines.append(f"    expected {tested.expectation.rule()}")
-            if tested.expectation.because:
-                lines.append(f"             ({tested.expectation.because})")
-            lines.append(f"    found    {words.figures_of(tested, case)}")
-        first, *more = (judged.cell_of(cell) for cell in case.cells)
-        lines.append(f"    cells    {', '.join([relative(first), *(cell.name for cell in more)])}")
+            lines.append(f"    against  {words.write_cell(case.against)}")
+        for result in one.results:
+            lines.append(f"    expected {result.expectation.write_rule()}")
+            if result.expectation.because:
+                lines.append(f"             ({result.expectation.because})")
+            lines.append(f"    found    {words.write_figures(result, case)}")
+        first, *more = (judged.find_cell(cell) for cell in case.cells)
+        lines.append(f"    cells    {', '.join([shorten(first), *(cell.name for cell in more)])}")
     if judgement.verdict is Verdict.DEPENDS:
-        lines.append(f"  so it depends: {words.condition(judgement)}")
+        lines.append(f"  so it depends: {words.write_condition(judgement)}")
     if judgement.advice:
         lines.append(f"  instead: {judgement.advice}")
+    others = {each.claim.id: each for each in judged.judgements}
     for other in judgement.claim.contradicts:
-        lines.append(f"  contradicts {_told(other, others)}")
+        lines.append(f"  contradicts {_write_other(other, others)}")
     return [*lines, ""]

@@ -21,7 +21,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from runner.claims.expectation import Cells, Expectation, Tested, together
+from runner.claims.expectation import (
+    CaseRecords,
+    Expectation,
+    ExpectationResult,
+    combine_holds,
+)
 from runner.records import Record
 
 Words = Mapping[str, Any]
@@ -45,91 +50,101 @@ class Case:
     run: Words
     against: Words | None
     field: str | None
-    """What the sizes are values of."""
+    """The field that the sizes are values of."""
     sizes: tuple[float, ...]
     expect: tuple[Expectation, ...]
 
-    def at(self, words: Words) -> list[Words]:
-        """The cell at each size; the cell itself where there are none."""
+    def list_sizes(self, words: Words) -> list[Words]:
+        """Return the cell at each size; the cell itself where there are none."""
         if self.field is None:
             return [words]
         return [{**words, self.field: size} for size in self.sizes]
 
     @property
     def cells(self) -> list[Words]:
-        return [cell for words in (self.run, self.against) if words for cell in self.at(words)]
+        """Return every cell that the case wants."""
+        sides = (self.run, self.against)
+        return [cell for words in sides if words for cell in self.list_sizes(words)]
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The trials that its evidence rests on."""
+        """Return the kinds of trial that its evidence rests on."""
         return frozenset(kind for each in self.expect for kind in each.kinds)
 
 
 @dataclass(frozen=True)
 class Claim:
+    """A sentence of a document, and the cases that it is held against."""
+
     id: str
     claim: str
     document: str
     cases: tuple[Case, ...]
     advice: Mapping[str, str]
-    """What to do, for each verdict that has a lesson."""
+    """A sentence on what to do, for each verdict that has a lesson."""
     contradicts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class JudgedCase:
+class CaseJudgement:
+    """A case with what came of each expectation."""
+
     case: Case
-    tested: tuple[Tested, ...]
+    results: tuple[ExpectationResult, ...]
 
     @property
     def holds_at(self) -> dict[int, bool | None]:
-        """By number of the size: whether all that is expected there holds."""
+        """Return by number of the size whether all that is expected there holds."""
         found: dict[int, list[bool | None]] = {}
-        for tested in self.tested:
-            for finding in tested.findings:
+        for result in self.results:
+            for finding in result.findings:
                 for number in finding.covers:
                     found.setdefault(number, []).append(finding.holds)
-        return {number: together(found[number]) for number in sorted(found)}
+        return {number: combine_holds(found[number]) for number in sorted(found)}
 
     @property
-    def whole(self) -> bool:
-        """Holds at every size."""
+    def holds_everywhere(self) -> bool:
+        """Return True if it holds at every size."""
         return set(self.holds_at.values()) == {True}
 
     @property
-    def split(self) -> bool:
-        """Holds at some sizes and not at others."""
+    def is_split(self) -> bool:
+        """Return True if it holds at some sizes and not at others."""
         return {True, False} <= set(self.holds_at.values())
 
     @property
     def unknown(self) -> list[str]:
+        """Return why it is unknown, where it is."""
         return [
             finding.why
-            for tested in self.tested
-            for finding in tested.findings
+            for result in self.results
+            for finding in result.findings
             if finding.holds is None
         ]
 
 
 @dataclass(frozen=True)
 class Judgement:
+    """A claim, its verdict, and what the verdict follows from."""
+
     claim: Claim
     verdict: Verdict
-    cases: tuple[JudgedCase, ...]
+    cases: tuple[CaseJudgement, ...]
 
     @property
     def advice(self) -> str:
+        """Return what to do, or nothing."""
         return self.claim.advice.get(self.verdict, "")
 
 
 def judge(claim: Claim, lookup: Lookup) -> Judgement:
-    """The verdict, from the records of the claim's cells alone."""
-    cases = tuple(_judged(case, lookup) for case in claim.cases)
-    return Judgement(claim, verdict_of([case.holds_at.values() for case in cases]), cases)
+    """Return the verdict, from the records of the claim's cells alone."""
+    cases = tuple(_judge_case(case, lookup) for case in claim.cases)
+    return Judgement(claim, decide_verdict([case.holds_at.values() for case in cases]), cases)
 
 
-def verdict_of(cases: Sequence[Iterable[bool | None]]) -> Verdict:
-    """From whether each case holds at each of its sizes; None is unknown."""
+def decide_verdict(cases: Sequence[Iterable[bool | None]]) -> Verdict:
+    """Return the verdict by whether each case holds at each of its sizes; None is unknown."""
     seen = {holds for case in cases for holds in case}
     if {True, False} <= seen:
         return Verdict.DEPENDS  # whatever is unknown can't take that back
@@ -138,8 +153,8 @@ def verdict_of(cases: Sequence[Iterable[bool | None]]) -> Verdict:
     return Verdict.SUPPORTED if True in seen else Verdict.REFUTED
 
 
-def _judged(case: Case, lookup: Lookup) -> JudgedCase:
-    run = [lookup(words) for words in case.at(case.run)]
-    against = [lookup(words) for words in case.at(case.against)] if case.against else run
-    cells = Cells(case.field or "size", case.sizes, run, against)
-    return JudgedCase(case, tuple(each.test(cells) for each in case.expect))
+def _judge_case(case: Case, lookup: Lookup) -> CaseJudgement:
+    run = [lookup(words) for words in case.list_sizes(case.run)]
+    against = [lookup(words) for words in case.list_sizes(case.against)] if case.against else run
+    records = CaseRecords(case.field or "size", case.sizes, run, against)
+    return CaseJudgement(case, tuple(each.test(records) for each in case.expect))

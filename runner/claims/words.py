@@ -1,4 +1,4 @@
-"""A judged claim in words, for the terminal and the page, and as JSON. A view: it judges nothing.
+"""A judged claim in words, for the terminal and the page, and as JSON. It judges nothing.
 
 Core: standard library only.
 """
@@ -11,74 +11,74 @@ from pathlib import Path
 from typing import Any
 
 from runner import config
-from runner.claims.expectation import Tested
-from runner.claims.verdicts import Case, JudgedCase, Judgement, Verdict, Words
-from runner.judging import selection
+from runner.analysis import selection
+from runner.claims.expectation import ExpectationResult
+from runner.claims.verdicts import Case, CaseJudgement, Judgement, Verdict, Words
 
 
-def said(cell: Words) -> str:
-    """A cell as a user types it."""
-    return " ".join(f"{key}={config.word(value)}" for key, value in cell.items())
+def write_cell(cell: Words) -> str:
+    """Return a cell as a user types it."""
+    return " ".join(f"{key}={config.format_word(value)}" for key, value in cell.items())
 
 
-def figures(judged: JudgedCase) -> str:
-    """The metric that decides a case, and its value at each size: of what fails, or comes first."""
-    tested = next((each for each in judged.tested if each.holds is False), judged.tested[0])
-    return tested.expectation.brief(tested) + _at_sizes(judged.case)
+def write_brief(judged: CaseJudgement) -> str:
+    """Return the metric that decides a case, and its value at each size: of what fails, or comes
+    first."""
+    result = next((each for each in judged.results if each.holds is False), judged.results[0])
+    return result.expectation.write_brief(result) + _write_sizes(judged.case)
 
 
-def figures_of(tested: Tested, case: Case) -> str:
-    """Everything that an expectation rests on: what was read, and what was made of it."""
-    read = tested.expectation.whole(tested) + _at_sizes(case)
-    return "; ".join([read, *tested.expectation.made(tested)])
+def write_figures(result: ExpectationResult, case: Case) -> str:
+    """Return everything that an expectation rests on: what was read, and what was made of it."""
+    read = result.expectation.write_figures(result) + _write_sizes(case)
+    return "; ".join([read, *result.expectation.list_notes(result)])
 
 
-def _at_sizes(case: Case) -> str:
+def _write_sizes(case: Case) -> str:
     if case.field is None:
         return ""
-    return f" at {selection.short(case.field)} {', '.join(f'{size:g}' for size in case.sizes)}"
+    return (
+        f" at {selection.shorten_field(case.field)} {', '.join(f'{size:g}' for size in case.sizes)}"
+    )
 
 
-def decisive(judgement: Judgement) -> str:
-    """One line: what decided, with its figures."""
+def write_reason(judgement: Judgement) -> str:
+    """Return one line: what decided, with its figures."""
     cases = judgement.cases
     if judgement.verdict is Verdict.DEPENDS:
-        return condition(judgement, most=1)
+        return write_condition(judgement, most=1)
     if judgement.verdict is Verdict.INCONCLUSIVE:
         case = next(case for case in cases if case.unknown)
         return f"{case.case.when}: {case.unknown[0]}"
     more = f" (and {len(cases) - 1} more)" if len(cases) > 1 else ""
-    return f"{cases[0].case.when}{more}: {figures(cases[0])}"
+    return f"{cases[0].case.when}{more}: {write_brief(cases[0])}"
 
 
-def condition(judgement: Judgement, most: int | None = None) -> str:
-    """Under which conditions a claim that depends holds and fails, each with its figures; no more
-    than `most` of either by name."""
+def write_condition(judgement: Judgement, most: int | None = None) -> str:
+    """Return under which conditions a claim that depends holds and fails, each with its figures; no
+    more than `most` of either by name."""
     groups = {
-        "holds": [case for case in judgement.cases if case.whole],
+        "holds": [case for case in judgement.cases if case.holds_everywhere],
         "fails": [case for case in judgement.cases if set(case.holds_at.values()) == {False}],
     }
-    split = [case for case in judgement.cases if case.split]
-    parts = [
-        f"{word} {_whens(cases, most)}: {figures(cases[0])}"
-        for word, cases in groups.items()
-        if cases
-    ]
+    parts = []
+    for word, cases in groups.items():
+        if cases:
+            whens = " / ".join(case.case.when for case in cases[:most])
+            more = f" (and {len(cases) - most} more)" if most and len(cases) > most else ""
+            parts.append(f"{word} {whens}{more}: {write_brief(cases[0])}")
     if most is None or not all(groups.values()):
-        parts += [f"{case.case.when}, it {_by_size(case)}: {figures(case)}" for case in split]
+        parts += [
+            f"{case.case.when}, it {_write_holding_sizes(case)}: {write_brief(case)}"
+            for case in judgement.cases
+            if case.is_split
+        ]
     return "; ".join(parts)
 
 
-def _whens(cases: Sequence[JudgedCase], most: int | None) -> str:
-    whens = [case.case.when for case in cases]
-    if most is not None and len(whens) > most:
-        return f"{' / '.join(whens[:most])} (and {len(whens) - most} more)"
-    return " / ".join(whens)
-
-
-def _by_size(judged: JudgedCase) -> str:
-    """`holds at size 10, fails at 100, 1000`."""
-    field = selection.short(judged.case.field or "size")
+def _write_holding_sizes(judged: CaseJudgement) -> str:
+    """Return where a case holds: `holds at size 10, fails at size 100, 1000`."""
+    field = selection.shorten_field(judged.case.field or "size")
     parts = []
     for word, outcome in (("holds", True), ("fails", False), ("is unclear", None)):
         sizes = [
@@ -89,16 +89,16 @@ def _by_size(judged: JudgedCase) -> str:
     return ", ".join(parts)
 
 
-def holding(judged: JudgedCase) -> str:
-    """Whether a case holds, in a few words."""
+def write_holding(judged: CaseJudgement) -> str:
+    """Return whether a case holds, in a few words."""
     found = set(judged.holds_at.values())
     if len(found) > 1:
-        return _by_size(judged)
+        return _write_holding_sizes(judged)
     return {True: "holds", False: "fails", None: "is unclear"}[found.pop()]
 
 
-def contradictions(judgements: Sequence[Judgement]) -> list[tuple[Judgement, Judgement]]:
-    """The pairs of which one contradicts the other, both of them judged; each pair once."""
+def pair_contradictions(judgements: Sequence[Judgement]) -> list[tuple[Judgement, Judgement]]:
+    """Return the pairs of which one contradicts the other, both of them judged; each pair once."""
     by_id = {each.claim.id: each for each in judgements}
     pairs = {
         tuple(sorted((each.claim.id, other)))
@@ -109,29 +109,34 @@ def contradictions(judgements: Sequence[Judgement]) -> list[tuple[Judgement, Jud
     return [(by_id[one], by_id[other]) for one, other in sorted(pairs)]
 
 
-# As JSON.
+def group_by_document(judgements: Sequence[Judgement]) -> dict[str, list[Judgement]]:
+    """Return the claims of each document, in their order."""
+    documents: dict[str, list[Judgement]] = {}
+    for judgement in judgements:
+        documents.setdefault(judgement.claim.document, []).append(judgement)
+    return documents
 
 
-def to_json(judgement: Judgement, cell_of: Callable[[Words], Path]) -> dict[str, Any]:
-    """As `claims --json` prints it. `cell_of` says where a cell's record is."""
-    evidence: dict[str, Any] = {
-        "decisive": decisive(judgement),
-        "condition": condition(judgement) if judgement.verdict is Verdict.DEPENDS else None,
-        "advice": judgement.advice or None,
-        "cases": [_case_to_json(case, cell_of) for case in judgement.cases],
-    }
+def to_json(judgement: Judgement, find_cell: Callable[[Words], Path]) -> dict[str, Any]:
+    """Return a verdict as `claims --json` prints it. `find_cell` says where a cell's record is."""
     claim = judgement.claim
+    depends = judgement.verdict is Verdict.DEPENDS
     return {
         "id": claim.id,
         "claim": claim.claim,
         "source": claim.document,
         "verdict": str(judgement.verdict),
         "contradicts": list(claim.contradicts),
-        "evidence": evidence,
+        "evidence": {
+            "decisive": write_reason(judgement),
+            "condition": write_condition(judgement) if depends else None,
+            "advice": judgement.advice or None,
+            "cases": [_case_to_json(case, find_cell) for case in judgement.cases],
+        },
     }
 
 
-def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], Path]) -> dict[str, Any]:
+def _case_to_json(judged: CaseJudgement, find_cell: Callable[[Words], Path]) -> dict[str, Any]:
     case = judged.case
     return {
         "when": case.when,
@@ -139,27 +144,27 @@ def _case_to_json(judged: JudgedCase, cell_of: Callable[[Words], Path]) -> dict[
         "against": dict(case.against) if case.against else None,
         "sizes": {case.field: list(case.sizes)} if case.field else None,
         "holds": [judged.holds_at.get(n) for n in range(max(1, len(case.sizes)))],
-        "cells": [str(cell_of(words).resolve()) for words in case.cells],
+        "cells": [str(find_cell(words).resolve()) for words in case.cells],
         "expectations": [
             {
-                "rule": tested.expectation.rule(),
-                "because": tested.expectation.because,
-                "metric": tested.expectation.metric,
-                "values": [reading.value for reading in tested.readings],
-                "against": [reading.value for reading in tested.against],
-                "measured": [_finite(finding.measured) for finding in tested.findings],
+                "rule": result.expectation.write_rule(),
+                "because": result.expectation.because,
+                "metric": result.expectation.metric,
+                "values": [reading.value for reading in result.readings],
+                "against": [reading.value for reading in result.against],
+                "measured": [_drop_infinity(each.measured) for each in result.findings],
                 "intervals": [
-                    [_finite(end) for end in finding.interval] if finding.interval else None
-                    for finding in tested.findings
+                    each.interval and [*map(_drop_infinity, each.interval)]
+                    for each in result.findings
                 ],
-                "holds": [finding.holds for finding in tested.findings],
-                "notes": [finding.why for finding in tested.findings],
+                "holds": [each.holds for each in result.findings],
+                "notes": [each.why for each in result.findings],
             }
-            for tested in judged.tested
+            for result in judged.results
         ],
     }
 
 
-def _finite(value: float | None) -> float | None:
-    """JSON has no infinity: something over nothing is null, with both values beside it."""
+def _drop_infinity(value: float | None) -> float | None:
+    """Return null for infinity, which JSON lacks: something over nothing, both beside it."""
     return value if value is not None and math.isfinite(value) else None

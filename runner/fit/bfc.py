@@ -5,8 +5,7 @@ bytes are live, but where its allocator has put them: it takes memory in regions
 size, best fit first, splits what is larger and merges neighbours that are free. Its rules are
 simple and here they are, as of TensorFlow 2.20 (`xla/tsl/framework/bfc_allocator.cc`). Played with
 the requests of a real trial they give its every chunk to the byte (`test_bfc`), so that the search
-for the largest batch that fits knows where to look. It is not believed, though: what fits is for
-real runs to say.
+for the largest batch that fits knows where to look. Only real runs decide what fits.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from runner.trial.measure.requests import Requests
+from runner.facts import RequestSequence
 
 ALIGNMENT = 256
 _FIRST_REGION = 2 << 20
@@ -29,15 +28,35 @@ class OutOfMemory(Exception):
 
 @dataclass
 class _Chunk:
+    """A part of a region, free or not, with the addresses of its neighbours in that region."""
+
     size: int
-    free: bool
+    is_free: bool
     before: int | None
-    """The address of the neighbour below it, in the same region; `after`: of the one above."""
     after: int | None
 
 
+@dataclass(frozen=True)
+class Requests:
+    """A trial's requests to its allocator: an entry an allocation, by birth."""
+
+    bytes: tuple[int, ...]
+    labels: tuple[str, ...]
+    """The op, or the span, that asked for each."""
+    order: tuple[int, ...]
+    """Numbers of allocations: each where it is made, and a second time where it is freed."""
+    grows: bool = True
+    """The allocator takes its regions as it needs them, as `BfcAllocator`."""
+
+    @staticmethod
+    def of(sequence: RequestSequence, *, grows: bool) -> Requests:
+        """Return the sequence of a trial, to be played in a pool that grows or does not."""
+        labels = tuple(sequence.names[code] for code in sequence.labels)
+        return Requests(sequence.bytes, labels, sequence.order, grows)
+
+
 @dataclass
-class Pool:
+class BfcAllocator:
     """An allocator under a cap. One that `grows` takes its regions as it needs them, as the CPU's
     does; the other takes the whole cap at once, as a GPU's does."""
 
@@ -54,7 +73,7 @@ class Pool:
         self._next_address = 1 << 60
 
     def allocate(self, requested_bytes: int) -> int:
-        """The address, or `OutOfMemory`."""
+        """Return the address of a new chunk; raise `OutOfMemory` where the cap forbids it."""
         size = max(ALIGNMENT, -(-requested_bytes // ALIGNMENT) * ALIGNMENT)
         address = self._take(size)
         if address is None:
@@ -64,29 +83,31 @@ class Pool:
         return address
 
     def free(self, address: int) -> None:
+        """Give a chunk back, merged with its neighbours that are free."""
         chunk = self._chunks[address]
-        if chunk.after is not None and self._chunks[chunk.after].free:
+        if chunk.after is not None and self._chunks[chunk.after].is_free:
             self._free.remove((self._chunks[chunk.after].size, chunk.after))
             self._merge(address, chunk.after)
-        if chunk.before is not None and self._chunks[chunk.before].free:
+        if chunk.before is not None and self._chunks[chunk.before].is_free:
             before = chunk.before
             self._free.remove((self._chunks[before].size, before))
             self._merge(before, address)
             address, chunk = before, self._chunks[before]
-        chunk.free = True
+        chunk.is_free = True
         insort(self._free, (chunk.size, address))
 
-    def size_of(self, address: int) -> int:
+    def get_size(self, address: int) -> int:
+        """Return the bytes of a chunk, with what it has too much."""
         return self._chunks[address].size
 
     def _take(self, size: int) -> int | None:
-        """The smallest free chunk that is large enough; what it has too much is split off."""
+        """Return the smallest free chunk that is large enough, its surplus split off."""
         place = bisect_left(self._free, (size, 0))
         if place == len(self._free):
             return None
         found, address = self._free.pop(place)
         chunk = self._chunks[address]
-        chunk.free = False
+        chunk.is_free = False
         if found >= 2 * size or found - size >= _MOST_UNSPLIT:
             rest = address + size
             self._chunks[rest] = _Chunk(found - size, True, address, chunk.after)
@@ -120,29 +141,29 @@ class Pool:
             self._chunks[upper.after].before = low
 
 
-def fits(requests: Requests, sizes: Sequence[int], cap_bytes: int) -> bool:
-    """Whether allocations of these sizes, made and freed in the order of `requests`, fit."""
-    pool = Pool(cap_bytes, requests.grows)
+def can_fit(requests: Requests, sizes: Sequence[int], cap_bytes: int) -> bool:
+    """Return True if allocations of these sizes fit, made and freed in the order of `requests`."""
+    allocator = BfcAllocator(cap_bytes, requests.grows)
     at: dict[int, int] = {}
     try:
         for number in requests.order:
             if number in at:
-                pool.free(at.pop(number))
+                allocator.free(at.pop(number))
             else:
-                at[number] = pool.allocate(sizes[number])
+                at[number] = allocator.allocate(sizes[number])
     except OutOfMemory:
         return False
     return True
 
 
-def needs_bytes(requests: Requests) -> int:
-    """The smallest cap under which they fit, to 64 kB."""
+def find_needed_bytes(requests: Requests) -> int:
+    """Return the smallest cap under which they fit, to 64 kB."""
     low, high = 0, ALIGNMENT
-    while not fits(requests, requests.bytes, high):
+    while not can_fit(requests, requests.bytes, high):
         low, high = high, high * 2
     while high - low > 1 << 16:
         middle = (low + high) // 2
-        if fits(requests, requests.bytes, middle):
+        if can_fit(requests, requests.bytes, middle):
             high = middle
         else:
             low = middle

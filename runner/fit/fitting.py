@@ -1,122 +1,71 @@
-"""A whole fit: each strategy is searched in a thread of its own, all on one warm server, so that
-their memory trials run side by side; and what came of it is kept."""
+"""The source behind `fit`: every strategy is searched at its own pace, so that their memory trials
+run side by side."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from runner import places
-from runner.errors import Interrupted, ServerError
-from runner.fit import probes, search
-from runner.fit.probes import Limit, Strategy
-from runner.fit.strategies import strategies
-from runner.running import company, folders, session
-from runner.running.interruption import interruptible, uncut
+from runner import paths
+from runner.engine.dialogues import Dialogues
+from runner.engine.events import Stop
+from runner.engine.run import Run
+from runner.fit import search
+from runner.fit.picture import draw_limits
+from runner.fit.probes import PROBES_FILE, Limit, Prober, search_limit
+from runner.fit.strategies import Strategy
+from runner.masking import mask_word
 
 RESULT_FILE = "fit.json"
 PICTURE_FILE = "fit.svg"
 
 
-class Onlooker(Protocol):
-    def trial(self, limit: Limit, value: int, kind: str) -> None: ...
+class FitSearch(Dialogues):
+    """Finds the largest value of each strategy."""
 
-    def close(self) -> None: ...
+    must_have_device = True
 
+    def __init__(
+        self,
+        vary: str,
+        most: int | None,
+        overrides: Sequence[str],
+        strategies: Sequence[Strategy],
+        folder: Path,
+    ) -> None:
+        self.limits = [Limit(strategy, vary) for strategy in strategies]
+        self.seed = strategies[0].cell.experiment.seed
+        self._asked = {
+            "vary": vary,
+            "max": most,
+            "overrides": [mask_word(word) for word in overrides],
+        }
+        self.question = {"cells": [each.cell.experiment.cell for each in strategies], **self._asked}
+        self._folder = folder
+        self._probers = [Prober(limit, folder) for limit in self.limits]
+        super().__init__([search_limit(each, most or search.MOST) for each in self._probers])
+        (folder / PROBES_FILE).unlink(missing_ok=True)  # a resumed search notes them again
 
-@dataclass(frozen=True)
-class Asked:
-    """What is to be varied, how far, in what."""
+    def find_probe(self, run: Run) -> tuple[Limit, int] | None:
+        """Return the strategy and the value that a run tries; None of an answer that is kept."""
+        place = run.request.place
+        found = (each for each in self._probers if place in each.places)
+        return next(((each.limit, each.places[place]) for each in found), None)
 
-    vary: str
-    most: int | None
-    overrides: tuple[str, ...]
+    def stop(self, stopped: Stop) -> None:
+        """Say of every strategy without an answer what had completed; leave out those that had
+        not begun."""
+        for limit in self.limits:
+            if not limit.is_over:
+                limit.stop(str(stopped.args[0]).rstrip("."))
+        self.limits = [each for each in self.limits if each.trials or each.found] or self.limits
 
-
-@dataclass(frozen=True)
-class Fitted:
-    """What came of it; the rest is in its folder."""
-
-    folder: Path
-    limits: Sequence[Limit]
-    picture: Path | None
-    stopped: Interrupted | ServerError | None
-    """What ended all searches before each had its answer."""
-
-    @property
-    def exit_code(self) -> int:
-        if self.stopped:
-            return self.stopped.exit_code
-        return 0 if all(limit.largest is not None for limit in self.limits) else 1
-
-
-def fitted(asked: Asked, onlooker: Onlooker) -> Fitted:
-    folder = folders.new_folder("fits")
-    with interruptible():
-        sought = strategies(asked.vary, asked.overrides, folder)
-        session.require_devices([strategy.cell.experiment for strategy in sought])
-        # matplotlib takes its time: a mistake is answered before, and TensorFlow loads meanwhile.
-        with uncut():
-            from runner.fit import picture
-        with folders.held(folder):
-            limits, stopped = _searched(asked, sought, folder, onlooker)
-    _keep(asked, limits, folder)
-    drawn = folder / PICTURE_FILE if any(limit.probes for limit in limits) else None
-    if drawn:
-        picture.draw(limits, drawn)
-    return Fitted(folder, limits, drawn, stopped)
-
-
-def _searched(
-    asked: Asked, sought: Sequence[Strategy], folder: Path, onlooker: Onlooker
-) -> tuple[list[Limit], Interrupted | ServerError | None]:
-    limits = [Limit(strategy, asked.vary) for strategy in sought]
-    most = asked.most or search.MOST
-    searches: list[Future[None]] = []
-    try:
-        with session.opened(folder) as opened:
-            at_once = sought[0].cell.experiment.measure.side_by_side
-            turns = company.Turns(opened.server, at_once)
-            with ThreadPoolExecutor(turns.size) as threads:
-                look, machine = onlooker.trial, opened.machine
-                try:
-                    for limit in limits:
-                        searches.append(
-                            threads.submit(probes.search, limit, most, turns, folder, machine, look)
-                        )
-                    for each in wait(searches, return_when=FIRST_EXCEPTION).done:
-                        each.result()
-                except BaseException:
-                    threads.shutdown(wait=False, cancel_futures=True)
-                    opened.server.cut()
-                    raise
-    except (Interrupted, ServerError) as stop:
-        whole = {n for n, each in enumerate(searches) if _is_whole(each)}
-        for number, limit in enumerate(limits):
-            if number not in whole:
-                limit.stop(str(stop.args[0]).rstrip("."))
-        begun = [limit for n, limit in enumerate(limits) if limit.trials or n in whole]
-        return begun or limits, stop
-    finally:
-        onlooker.close()
-    return limits, None
-
-
-def _is_whole(search: Future[None]) -> bool:
-    """Whether it came to its own end; all of them are over."""
-    return not search.cancelled() and search.exception() is None
-
-
-def _keep(asked: Asked, limits: Sequence[Limit], folder: Path) -> None:
-    told = {
-        "schema": 1,
-        "vary": asked.vary,
-        "max": asked.most,
-        "overrides": asked.overrides,
-        "strategies": [limit.to_json() for limit in limits],
-    }
-    places.write(folder / RESULT_FILE, json.dumps(told, indent=1))
+    def keep(self) -> Path | None:
+        """Write what was found, and draw the way to it; return where the picture is."""
+        strategies = [limit.to_json() for limit in self.limits]
+        found = {"schema": 1, **self._asked, "strategies": strategies}
+        paths.write_text(self._folder / RESULT_FILE, json.dumps(found, indent=1))
+        if not any(limit.probes for limit in self.limits):
+            return None
+        return paths.write_text(self._folder / PICTURE_FILE, draw_limits(self.limits))

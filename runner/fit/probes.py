@@ -1,86 +1,89 @@
-"""The largest value that fits, by real runs: what a probe is, and what is kept of the search.
+"""The search of one strategy by real runs: how a value is tried, and what is kept of it.
 
-A strategy is a cell without the field that is varied; its search is `fitting`'s. Probes that are
-not the answer leave a line each in probes.jsonl; the answer leaves what any run leaves, in a folder
-of its own, and its trials are the search's own last ones.
+A strategy is a cell without the field that is varied. Each probe leaves its trials in a folder
+below `probes/`, and a line in probes.jsonl; the answer leaves what any run leaves, in a folder of
+its own, and its trials are those that it was found by.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runner.composing import composition
+from runner import schema
+from runner.analysis import growth, selection
+from runner.cell import Cell
+from runner.compose import composition
+from runner.engine.dialogues import Dialogue
+from runner.engine.requests import Evidence, Request
+from runner.engine.run import Run
 from runner.errors import BadInput
-from runner.fit import search as fitting
-from runner.fit.search import Found, Model, Probe, Search
-from runner.judging import growth, repeats, selection
-from runner.metrics import readable_bytes
-from runner.plan import Assignment, Planned
-from runner.records import Record, Status, Trial
-from runner.running import lifecycle
-from runner.running.company import Turns
-from runner.running.lifecycle import Run
-from runner.trial.measure import requests
+from runner.fit import search as searching
+from runner.fit.bfc import Requests
+from runner.fit.search import Attempt, FoundLimit, LimitSearch, PeakModel, Probe
+from runner.fit.strategies import Strategy
+from runner.metrics import format_bytes
+from runner.records import Record, Status
 
 PROBES_FILE = "probes.jsonl"
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """One way to run it, and the name that tells it from the others."""
-
-    number: int
-    name: str
-    cell: Planned
-    swept: Mapping[str, str]
-
-    @property
-    def cap_bytes(self) -> int | None:
-        limit_mb = self.cell.experiment.device.memory_limit_mb
-        return None if limit_mb is None else limit_mb * 2**20
+PROBES_FOLDER = "probes"
 
 
 @dataclass
 class Limit:
-    """What came of one strategy."""
+    """The state of one strategy's search, and its answer."""
 
     strategy: Strategy
     vary: str
-    found: Found | None = None
+    found: FoundLimit | None = None
     problem: str | None = None
-    """Why there is no answer."""
+    """The reason why there is no answer."""
     probes: list[Probe] = field(default_factory=list)
     trials: int = 0
     record: Record | None = None
-    """Of the run with the largest value."""
+    """The record of the run with the largest value."""
     folder: Path | None = None
 
     @property
     def largest(self) -> int | None:
+        """Return the answer, once its run is kept."""
         return self.found.largest if self.found and self.record else None
 
     @property
+    def is_over(self) -> bool:
+        """Return True once its search has come to its own end."""
+        return self.record is not None or self.problem is not None
+
+    @property
     def completed(self) -> int | None:
-        """The largest value that has completed, whatever ended the search."""
+        """Return the largest value that has completed, whatever ended the search."""
         return max((probe.value for probe in self.probes if probe.fits), default=None)
 
     def stop(self, why: str) -> None:
-        """There is no answer; what had completed is said all the same."""
-        self.problem = f"{why}; {_largest_so_far(self)}"
+        """Give no answer; what had completed is said all the same."""
+        self.problem = f"{why}; {_write_largest(self)}"
 
     @property
-    def model(self) -> Model | None:
-        return fitting.model(self.probes)
+    def model(self) -> PeakModel | None:
+        """Return how the peak follows from the value."""
+        return searching.fit_model(self.probes)
+
+    @property
+    def title(self) -> str:
+        """Return the strategy's name, and its model where there is one."""
+        model = f": {write_model(self.model, self.vary)}" if self.model else ""
+        return f"{self.strategy.name}{model}"
 
     @property
     def metrics(self) -> dict[str, float | None]:
+        """Return the metrics at the answer."""
         return self.record.metrics if self.record else {}
 
     def to_json(self) -> dict[str, Any]:
+        """Return the answer as `fit --json` prints it."""
         model = self.model
         return {
             "strategy": self.strategy.name,
@@ -97,140 +100,163 @@ class Limit:
         }
 
 
-class NotMemory(Exception):
+class ProbeFailed(Exception):
     """A probe ended in a way that says nothing of memory."""
 
 
 @dataclass
-class _RealProber:
-    """Runs a value as a plain run does, one trial after the other, as far as is asked for."""
+class Prober:
+    """Has values of one strategy tried, with one trial first and a whole run where that is asked
+    for; each value in a folder of its own."""
 
     limit: Limit
-    turns: Turns
     folder: Path
-    on_trial: Callable[[Limit, int, str], None]
-    trials: dict[int, list[Trial]] = field(default_factory=dict)
-    """Of each value the latest run's."""
+    places: dict[str, int] = field(default_factory=dict)
+    """The value of each probe, by its folder."""
+    _latest: dict[int, Run] = field(default_factory=dict)
+    """The last run with each value."""
 
-    def __call__(self, value: int, *, whole: bool) -> Probe:
-        cell = self.cell(value)
-        wanted = lifecycle.assignments(cell.experiment)
-        done = self.trials.setdefault(value, [])
-        if len(done) >= len(wanted):  # once more, then
-            done.clear()
-        probe = self._first(value, cell, wanted[0], done)
-        if probe.fits and (whole or probe.whole):
-            probe = self._rest(probe, wanted, done)
+    def try_value(self, attempt: Attempt) -> Generator[Sequence[Request], Sequence[Run], Probe]:
+        """Return what came of a value; raise `ProbeFailed` where it says nothing of memory."""
+        cell = self.make_cell(attempt.value)
+        whole = Evidence.from_measure(cell.experiment.measure)
+        is_traced = cell.experiment.measure.host_limit_mb is None and whole.memory > 0
+        first = Evidence(int(is_traced), int(not is_traced), 0, False, with_requests=is_traced)
+        known = self._latest.get(attempt.value)
+        # A value that a whole run has tried is tried once more: another process may end otherwise.
+        if known is None or known.evidence != first:
+            known = yield from self._run(cell, first, self._choose_place(attempt.value))
+        probe = self._read_first_trial(attempt.value, known)
+        if probe.fits and (attempt.whole or probe.whole):
+            wanted = replace(whole, with_requests=is_traced)
+            run = yield from self._run(cell, wanted, known.request.place)
+            probe = _add_whole_run(probe, run)
         self.limit.probes.append(probe)
-        self._note(probe, done)
+        self._note(probe, self._latest[attempt.value])
         return probe
 
-    def cell(self, value: int) -> Planned:
-        return composition.changed(
+    def make_cell(self, value: int) -> Cell:
+        """Return the strategy's cell with that value."""
+        return composition.change_cell(
             self.limit.strategy.cell, self.limit.strategy.number, {self.limit.vary: value}
         )
 
-    def _first(self, value: int, cell: Planned, assignment: Assignment, done: list[Trial]) -> Probe:
-        """The first trial: of memory; under a limit on the host's, which a tracer would break, of
-        time. `whole` in what it returns: that more trials are needed to tell."""
-        known = next((p for p in reversed(self.limit.probes) if p.value == value and done), None)
-        if known is not None:
-            return known
-        traced = not assignment.is_timed
-        trial = self._run(value, replace(assignment, with_requests=traced))
-        sequence = trial.facts.pop("requests", None)
-        done.append(trial)
-        if not trial.outcome.completed:
+    def keep_answer(self, value: int) -> Dialogue:
+        """Keep the run with the largest value as any run is kept: it has all its trials."""
+        probe, place = self._latest[value], str(self.limit.strategy.number)
+        self.limit.folder = self.folder / place
+        shutil.copytree(probe.folder, self.limit.folder, dirs_exist_ok=True)
+        swept = {**self.limit.strategy.swept, self.limit.vary: str(value)}
+        cell = self.make_cell(value)
+        evidence = Evidence.from_measure(cell.experiment.measure)
+        (run,) = yield [Request(cell, evidence, place, swept, in_rounds=False)]
+        self.limit.record = run.get_record()
+
+    def find_reason(self, value: int) -> str:
+        """Return why a value did not fit."""
+        return self._latest[value].outcome.reason or ""
+
+    def _choose_place(self, value: int) -> str:
+        """Return a folder that no probe of this search has taken."""
+        first = f"{PROBES_FOLDER}/{self.limit.strategy.number}-{value}"
+        times = sum(each == value for each in self.places.values())
+        place = f"{first}-{times + 1}" if times else first
+        self.places[place] = value
+        return place
+
+    def _run(
+        self, cell: Cell, evidence: Evidence, place: str
+    ) -> Generator[Sequence[Request], Sequence[Run], Run]:
+        before = self._latest.get(self.places[place])
+        counted = before.done.total() if before and before.request.place == place else 0
+        (run,) = yield [Request(cell, evidence, place, is_kept=False, in_rounds=False)]
+        self.limit.trials += run.done.total() - counted
+        self._latest[self.places[place]] = run
+        if run.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
+            raise ProbeFailed(f"{self.limit.vary}={self.places[place]} {run.outcome.brief}")
+        return run
+
+    def _read_first_trial(self, value: int, run: Run) -> Probe:
+        """Return what the first trial says: of memory; under a limit on the host's, which a tracer
+        would break, of time. `whole` in it means that more trials are needed to tell."""
+        if not run.outcome.completed:
             return Probe(value, fits=False)
-        if assignment.is_timed:
+        trial = run.read_trials()[0]
+        if trial.kind == "timing":
             return Probe(value, fits=True, whole=self.limit.strategy.cap_bytes is not None)
-        peak = trial.facts.get("tensor_peak_bytes")
-        rate = _growth(trial)
+        peak = trial.facts.tensor_peak_bytes
+        grown = growth.judge_tensors(trial)
+        rate = (grown and grown.bytes_per_step) or 0.0
         if rate > 0 and peak is not None:
-            measure = cell.experiment.measure
+            measure = run.experiment.measure
             more = max(0, measure.warmup_steps + measure.steps - measure.memory_steps)
             return Probe(value, fits=True, peak_bytes=round(peak + rate * more), whole=True)
-        on_gpu = str(trial.facts["device"]).startswith("GPU")
-        asked = requests.from_json(sequence, grows=not on_gpu) if sequence else None
-        needs_more = self.limit.vary.startswith("measure.") or peak is None
+        peaks = trial.steps.tensor_peak_bytes
+        on_gpu = (trial.facts.device or "").startswith("GPU")
+        sequence = trial.facts.requests
         return Probe(
             value,
             fits=True,
             peak_bytes=peak,
-            requests=asked,
-            whole=needs_more,
-            varies=_varies(trial),
+            requests=Requests.of(sequence, grows=not on_gpu) if sequence else None,
+            whole=self.limit.vary.startswith("measure.") or peak is None,
+            varies=bool(peaks) and not searching.PEAKS.same(peaks),
         )
 
-    def _rest(self, probe: Probe, wanted: Sequence[Assignment], done: list[Trial]) -> Probe:
-        """All of a whole run; of a graph, whose peak is drawn anew in each process, as many memory
-        trials as a run takes."""
-        missing = list(wanted[len(done) :])
-        execution = wanted[0].experiment.execution
-        while missing or repeats.needs_more(done, execution):
-            memory = len(repeats.completed_memory(done))
-            another = Assignment(wanted[0].experiment, "memory", memory)
-            done.append(self._run(probe.value, missing.pop(0) if missing else another))
-            if not done[-1].outcome.completed:
-                return Probe(probe.value, fits=False, whole=True)
-        peaks = [one.facts.get("tensor_peak_bytes") for one in repeats.completed_memory(done)]
-        known = [peak for peak in (probe.peak_bytes, *peaks) if peak is not None]
-        return replace(probe, whole=True, peak_bytes=max(known, default=None))
-
-    def _run(self, value: int, assignment: Assignment) -> Trial:
-        self.limit.trials += 1
-        self.on_trial(self.limit, value, assignment.kind)
-        trial = self.turns.run(assignment)
-        if trial.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
-            raise NotMemory(f"{self.limit.vary}={value} {trial.outcome.brief}")
-        return trial
-
-    def _note(self, probe: Probe, done: Sequence[Trial]) -> None:
-        outcome = done[-1].outcome
+    def _note(self, probe: Probe, run: Run) -> None:
+        last = run.read_trials()[-1]
         line = {
             "strategy": self.limit.strategy.name,
             "value": probe.value,
             "fits": probe.fits,
             "whole_run": probe.whole,
             "tensor_peak_bytes": probe.peak_bytes,
-            "phase": outcome.phase,
-            "reason": outcome.reason,
-            "out_of_memory": done[-1].facts.get("out_of_memory"),
+            "phase": last.outcome.phase,
+            "reason": last.outcome.reason,
+            "out_of_memory": last.facts.out_of_memory,
         }
-        with (self.folder / PROBES_FILE).open("a") as file:
-            file.write(json.dumps(line) + "\n")
+        with (self.folder / PROBES_FILE).open("ab") as file:
+            file.write(schema.encode(line) + b"\n")
 
 
-def search(
-    limit: Limit,
-    most: int,
-    turns: Turns,
-    folder: Path,
-    machine: Mapping[str, Any],
-    on_trial: Callable[[Limit, int, str], None],
-) -> None:
+def _add_whole_run(probe: Probe, run: Run) -> Probe:
+    """Return what a whole run says of a value whose first trial fitted."""
+    if not run.outcome.completed:
+        return Probe(probe.value, fits=False, whole=True)
+    peaks = [one.facts.tensor_peak_bytes for one in run.memory_trials]
+    known = [peak for peak in (probe.peak_bytes, *peaks) if peak is not None]
+    return replace(probe, whole=True, peak_bytes=max(known, default=None))
+
+
+def search_limit(prober: Prober, most: int) -> Dialogue:
     """Find the largest value of a strategy, and keep the run with it."""
+    limit = prober.limit
     experiment = limit.strategy.cell.experiment
     if not experiment.supported:
         limit.problem = f"unsupported: {experiment.unsupported_reason}"
         return
-    prober = _RealProber(limit, turns, folder, on_trial)
-    start = selection.fields(experiment.spec)[limit.vary]
+    start = experiment.fields[limit.vary]
+    attempts = LimitSearch(limit.strategy.cap_bytes, most).run(start)
     try:
-        limit.found = Search(prober, limit.strategy.cap_bytes, most).run(start)
-    except (NotMemory, BadInput) as problem:
+        attempt = next(attempts)
+        while True:
+            probe = yield from prober.try_value(attempt)
+            attempt = attempts.send(probe)
+    except StopIteration as end:
+        limit.found = end.value
+    except (ProbeFailed, BadInput) as problem:
         limit.stop(f"stopped: {str(problem).splitlines()[0]}")
         return
+    assert limit.found is not None
     if limit.found.largest is None:
-        reason = prober.trials[1][-1].outcome.reason or ""
+        reason = prober.find_reason(1)
         limit.problem = f"not even 1 fits: {reason.splitlines()[0]}"
         return
-    limit.folder = folder / str(limit.strategy.number)
-    limit.record = _keep(prober, limit, machine)
+    yield from prober.keep_answer(limit.found.largest)
 
 
-def _largest_so_far(limit: Limit) -> str:
-    """What a search that came to no answer has seen complete all the same."""
+def _write_largest(limit: Limit) -> str:
+    """Return what a search that came to no answer has seen complete all the same."""
     completed = [probe for probe in limit.probes if probe.fits]
     if not completed:
         return "nothing had completed before"
@@ -240,52 +266,17 @@ def _largest_so_far(limit: Limit) -> str:
     return f"the largest that had completed is {limit.vary}={largest.value}{how}"
 
 
-def _keep(prober: _RealProber, limit: Limit, machine: Mapping[str, Any]) -> Record:
-    """The run with the largest value, made of the trials that it was found by."""
-    assert limit.found is not None
-    assert limit.found.largest is not None
-    assert limit.folder is not None
-    value = limit.found.largest
-    run: Run = lifecycle.open_run(prober.cell(value), limit.folder, _tag(limit, value))
-    for trial in prober.trials[value]:
-        lifecycle.add_trial(run, trial)
-    return lifecycle.close_run(run, machine)
-
-
-def _tag(limit: Limit, value: int) -> dict[str, Any]:
-    """What a sweep's cell says of its sweep, of a fit."""
-    assert limit.folder
-    return {
-        "id": "-".join(limit.folder.parts[-3:-1]),
-        "cell": limit.strategy.number,
-        "swept": {**limit.strategy.swept, limit.vary: str(value)},
-        "launcher": "basic",
-        "in_rounds": False,
-    }
-
-
-def _growth(trial: Trial) -> float:
-    found = growth.of_tensors(trial)
-    return (found.bytes_per_step or 0.0) if found else 0.0
-
-
-def _varies(trial: Trial) -> bool:
-    """Whether one steady step takes more than another, by more than counts as the same."""
-    peaks = trial.steps.get("tensor_peak_bytes", [])
-    return bool(peaks) and not fitting.PEAKS.same(peaks)
-
-
-def spelled(model: Model, vary: str) -> str:
-    """`12.4 MB + 0.83 MB per example`; `roughly` where the peaks follow another law, or none."""
+def write_model(model: PeakModel, vary: str) -> str:
+    """Return `12.4 MB + 0.83 MB per example`; `roughly` where the peaks follow no such law."""
     name = vary.rpartition(".")[2]
     unit = "example" if vary == "batch_size" else name.removesuffix("s")
-    linear = f" {_signed(model.linear)} per {unit}" if abs(model.linear) >= 1 else ""
-    square = f" {_signed(model.square)} per {unit} squared" if model.square else ""
-    text = readable_bytes(model.constant) + (linear + square or f" whatever {name} is")
+    linear = f" {_write_signed(model.linear)} per {unit}" if abs(model.linear) >= 1 else ""
+    square = f" {_write_signed(model.square)} per {unit} squared" if model.square else ""
+    text = format_bytes(model.constant) + (linear + square or f" whatever {name} is")
     if model.instead is None:
         return text
-    return f"{text}, roughly ({model.instead.words(selection.short(vary))})"
+    return f"{text}, roughly ({model.instead.describe(selection.shorten_field(vary))})"
 
 
-def _signed(value: float) -> str:
-    return f"{'-' if value < 0 else '+'} {readable_bytes(abs(value))}"
+def _write_signed(value: float) -> str:
+    return f"{'-' if value < 0 else '+'} {format_bytes(abs(value))}"

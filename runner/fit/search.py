@@ -1,8 +1,8 @@
 """The largest value that fits: which value to try next, and when it is found.
 
-Core: standard library and NumPy. What fits is for real runs to say; a `probe` is passed in that
-makes one. The search spends few of them, and few that fail, because a failing one costs ten seconds
-of the allocator's patience:
+Core: standard library and NumPy. Only real runs decide what fits: the search yields what it wants
+to try, and is sent what came of it. It spends few runs, and few that fail, because a failing
+one costs ten seconds of the allocator's patience:
 
 1. Up from where it starts, in steps too small to run out even if memory grew with the value's cube.
 2. After three values, or once the limit is near, straight to where the model says it is. The model
@@ -24,19 +24,19 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from runner.analysis.law import Law, find_law
+from runner.analysis.tolerance import find_tolerance
 from runner.fit import bfc
-from runner.judging.law import Law, law
-from runner.judging.tolerance import tolerance
-from runner.metrics import METRICS
-from runner.trial.measure.requests import Requests
+from runner.fit.bfc import Requests
+from runner.metrics import METRICS, TENSOR_PEAK
 
 Floats = NDArray[np.float64]
 
@@ -44,22 +44,22 @@ _FAR = 16
 """No value is tried that is this many times as large as the largest that fits."""
 
 MOST = 2**31 - 1
-"""Of any field."""
+"""The largest value that any field may have."""
 
 _PATIENCE = 3
-"""With a model that says what fits does not, or the other way round: so often in a row."""
+"""Probes in a row that may end otherwise than the model says before it is given up."""
 
 _MANY_TIMES = 3
-"""Where memory varies, the answer has completed as often as this."""
+"""Times that the answer has completed where memory varies."""
 
 
-PEAKS = tolerance(METRICS["tensor_peak_bytes"])
+PEAKS = find_tolerance(METRICS[TENSOR_PEAK])
 """Peaks that differ by no more are the same."""
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What a real run with that value told."""
+    """A value that was tried by a real run, and what came of it."""
 
     value: int
     fits: bool
@@ -67,69 +67,75 @@ class Probe:
     """Most tensor bytes live at once, where it fits; of memory that grows, after all steps."""
     requests: Requests | None = None
     whole: bool = False
-    """Whether the timing trials of a whole run were made, too."""
+    """True if the timing trials of a whole run were made, too."""
     varies: bool = False
-    """Whether one step's peak is not the other's."""
+    """True if one step's peak is not the other's."""
 
     @cached_property
     def needs_bytes(self) -> int | None:
-        """The smallest cap under which it would have fitted, so far as that can be told."""
+        """Return the smallest cap under which it would have fitted, so far as that can be told."""
         if self.requests is None or self.peak_bytes is None:
             return self.peak_bytes
-        return max(self.peak_bytes, bfc.needs_bytes(self.requests))
+        return max(self.peak_bytes, bfc.find_needed_bytes(self.requests))
 
 
-class Prober(Protocol):
-    def __call__(self, value: int, *, whole: bool) -> Probe:
-        """Run it: a memory trial, and the timing trials as well if `whole`, or if memory grows from
-        step to step, so that few steps don't tell of many. What ends in any way but completed or
-        out of memory is raised."""
-        ...
+class Attempt(NamedTuple):
+    """A value to be tried; `whole`: with the timing trials of a whole run as well."""
+
+    value: int
+    whole: bool
+
+
+T = TypeVar("T")
+Attempts = Generator[Attempt, Probe, T]
+"""Yields what is to be tried next, and is sent what came of it."""
 
 
 @dataclass(frozen=True)
-class Found:
-    """`largest` is None where nothing fits, and `fails` where `most` does: then there may be
-    more."""
+class FoundLimit:
+    """The end of a search. `largest` is None where nothing fits, and `fails` where `most` does:
+    then there may be more."""
 
     largest: int | None
     fails: int | None
     varies: bool
-    """Whether values from `largest` to `fails` may do either: then `largest` has completed several
+    """True if values from `largest` to `fails` may do either: then `largest` has completed several
     times, and `fails`, a few per cent more, has run out at least once. Else it is the next one, or
     where no cap on tensors is set at most two per cent more."""
     probes: tuple[Probe, ...]
 
 
 @dataclass
-class Search:
-    """`cap_bytes` is the device's; without one, as under a host limit, there is no model."""
+class LimitSearch:
+    """Closes in on the limit of one strategy. `cap_bytes` is the device's; without one, as under a
+    host limit, there is no model."""
 
-    probe: Prober
     cap_bytes: int | None
     most: int = MOST
     probes: list[Probe] = field(default_factory=list)
     _low: int | None = None
     _high: int | None = None
     _completed: Counter[int] = field(default_factory=Counter)
-    """How many whole runs with a value have."""
+    """The number of whole runs that completed, by value."""
     _varies: bool = False
-    """Every probe is a whole run then, and the answer an end of a range."""
+    """True once memory was seen to vary: every probe is a whole run then, and the answer an end of
+    a range."""
     _range_began: int = 0
-    """With that probe."""
+    """The number of probes before that."""
     _surprises: int = 0
-    """In a row: probes that did not end as the model said."""
+    """Probes in a row that did not end as the model said."""
 
-    def run(self, start: int) -> Found:
+    def run(self, start: int) -> Attempts[FoundLimit]:
+        """Yield the values to try, from `start` on; return the answer."""
         value: int | None = min(max(1, start), self.most)
         while value is not None:
-            self._try(value, whole=self._varies)
-            value = self._next_of_range() if self._varies else self._next()
-        return Found(self._low, self._high, self._varies, tuple(self.probes))
+            yield from self._try(value, whole=self._varies)
+            value = yield from self._choose_in_range() if self._varies else self._choose()
+        return FoundLimit(self._low, self._high, self._varies, tuple(self.probes))
 
-    def _try(self, value: int, *, whole: bool) -> bool:
-        expected = None if self._varies else self._forecast().fits(value)
-        probe = self.probe(value, whole=whole)
+    def _try(self, value: int, *, whole: bool) -> Attempts[bool]:
+        expected = None if self._varies else self._make_forecast().fits(value)
+        probe = yield Attempt(value, whole)
         self.probes.append(probe)
         self._surprises = self._surprises + 1 if expected == (not probe.fits) else 0
         if probe.fits:
@@ -141,35 +147,36 @@ class Search:
 
     # Where a value fits or does not.
 
-    def _next(self) -> int | None:
-        """Between the largest value that fits and the smallest that fails; None when the answer is
-        found."""
+    def _choose(self) -> Attempts[int | None]:
+        """Return a value between the largest that fits and the smallest that fails; None when the
+        answer is found."""
         if self._low is None:
             assert self._high is not None
             return max(1, self._high // 16) if self._high > 1 else None
         most_left = self.most if self._high is None else self._high - 1
-        near = 1 if self.cap_bytes is not None or self._high is None else _step(self._low)
+        near = 1 if self.cap_bytes is not None or self._high is None else _compute_step(self._low)
         if self._low + near <= most_left:
-            return self._between(self._low, most_left)
-        if self._completed[self._low] or self._try(self._low, whole=True):
+            return (yield from self._choose_between(self._low, most_left))
+        if self._completed[self._low] or (yield from self._try(self._low, whole=True)):
             return None
-        return self._begin_range(None)
+        return (yield from self._begin_range(None))
 
-    def _between(self, low: int, most_left: int) -> int | None:
-        """Above `low`, at most `most_left`."""
+    def _choose_between(self, low: int, most_left: int) -> Attempts[int | None]:
+        """Return a value above `low`, at most `most_left`; or below, where one more is needed for
+        a model."""
         a_third = min(most_left, low + -(-(most_left + 1 - low) // 3))
         above = min(2 * low, most_left) if self._high is None else a_third
         if self.cap_bytes is None:
             return above
         if self._high is not None and len(self._fitting) == 1 and low > 1:
             return low // 2  # it fits, and two are enough for a model
-        forecast = self._forecast()
+        forecast = self._make_forecast()
         guess = forecast.largest(low, min(most_left, low * _FAR))
         if guess is None or (guess > 2 * low and not forecast.is_settled):
-            careful = max(low + 1, self._cautious(low))
+            careful = max(low + 1, self._choose_carefully(low))
             return min(careful, above if guess is None or self._high is not None else guess)
         if any(probe.varies for probe in self.probes):
-            return self._begin_range(guess)
+            return (yield from self._begin_range(guess))
         if self._high is not None and forecast.fits(self._high):  # it did not
             if self._surprises > _PATIENCE:
                 return a_third
@@ -179,41 +186,42 @@ class Search:
             return min(low + (1 << self._surprises), above)
         return guess
 
-    def _cautious(self, low: int) -> int:
-        """Fits even if memory grows with the value's cube."""
+    def _choose_carefully(self, low: int) -> int:
+        """Return a value that fits even if memory grows with the value's cube."""
         peak = self._fitting[-1].peak_bytes
         assert self.cap_bytes is not None
         return 2 * low if not peak else int(low * (self.cap_bytes / peak) ** (1 / 3))
 
     # Where memory varies.
 
-    def _begin_range(self, guess: int | None) -> int | None:
-        """What memory trials said does not count; what failed did fail."""
+    def _begin_range(self, guess: int | None) -> Attempts[int | None]:
+        """Begin anew with whole runs: what memory trials said does not count; what failed did
+        fail."""
         if not self._varies:
             self._varies, self._range_began = True, len(self.probes)
         self._low = max((value for value, times in self._completed.items() if times), default=None)
-        return self._next_of_range() if guess is None else guess
+        return (yield from self._choose_in_range()) if guess is None else guess
 
-    def _next_of_range(self) -> int | None:
-        """Down from what fails, up from what fits, in steps that double; then halves, down to a
-        step, and the answer several times."""
+    def _choose_in_range(self) -> Attempts[int | None]:
+        """Return a value down from what fails, or up from what fits, in steps that double; then
+        halves, down to a step, and the answer several times."""
         low, high = self._low, self._high
         if low is None:
             assert high is not None
-            return max(1, high - (_step(high) << self._in_a_row - 1)) if high > 1 else None
+            return max(1, high - (_compute_step(high) << self._in_a_row - 1)) if high > 1 else None
         if high is None and low < self.most:
-            return min(self.most, low + (_step(low) << self._in_a_row - 1))
-        if high is not None and high - low > _step(low):
+            return min(self.most, low + (_compute_step(low) << self._in_a_row - 1))
+        if high is not None and high - low > _compute_step(low):
             return (low + high) // 2
         while self._completed[low] < _MANY_TIMES:
-            if not self._try(low, whole=True):
+            if not (yield from self._try(low, whole=True)):
                 del self._completed[low]
-                return self._begin_range(None)
+                return (yield from self._begin_range(None))
         return None
 
     @property
     def _in_a_row(self) -> int:
-        """How many of the last probes of the range ended alike."""
+        """Return how many of the last probes of the range ended alike."""
         alike = itertools.takewhile(
             lambda probe: probe.fits == self.probes[-1].fits,
             reversed(self.probes[self._range_began :]),
@@ -222,46 +230,47 @@ class Search:
 
     @property
     def _fitting(self) -> list[Probe]:
-        """What fits, smallest first; of a value that was probed often, the last."""
+        """Return the probes that fit, smallest first; of each value the last."""
         found = {probe.value: probe for probe in self.probes if probe.fits}
         return [found[value] for value in sorted(found)]
 
-    def _forecast(self) -> Forecast:
-        return Forecast(self._fitting[-3:], self.cap_bytes or 0)
+    def _make_forecast(self) -> DemandForecast:
+        return DemandForecast(self._fitting[-3:], self.cap_bytes or 0)
 
 
-def _step(value: int) -> int:
-    """As near as an end of a range is told; and a limit on the host, where memory that was free
-    beforehand, and threads, make the last per cent another matter in each process."""
+def _compute_step(value: int) -> int:
+    """Return how near the end of a range is told, and a limit on the host: memory that was free
+    before, and threads, make the last per cent differ from process to process."""
     return max(1, value // 50)
 
 
-class Forecast:
-    """What larger values would need, from up to three that fit."""
+class DemandForecast:
+    """The memory that larger values would need, by up to three that fit."""
 
     def __init__(self, probes: Sequence[Probe], cap_bytes: int) -> None:
         self._probes = [probe for probe in probes if probe.peak_bytes is not None]
         self._cap_bytes = cap_bytes
-        self._sizes = self._aligned()
-        self._needs = None if self._sizes else self._needed()
+        self._sizes = self._align()
+        self._needs = None if self._sizes else self._extrapolate_needs()
 
     @property
     def is_settled(self) -> bool:
+        """Return True if it stands on three values."""
         return len(self._probes) >= 3
 
     def fits(self, value: int) -> bool | None:
-        """None where nothing can be said."""
+        """Return whether a value would fit; None where nothing can be said."""
         if self._sizes is not None:
             requests = self._probes[-1].requests
             assert requests is not None
             sizes = np.maximum(0, np.rint(self._sizes(value))).astype(np.int64).tolist()
-            return bfc.fits(requests, sizes, self._cap_bytes)
+            return bfc.can_fit(requests, sizes, self._cap_bytes)
         if self._needs is not None:
             return float(self._needs(value)) <= self._cap_bytes
         return None
 
     def largest(self, low: int, most: int) -> int | None:
-        """The largest value from `low`, which fits, to `most` that would fit."""
+        """Return the largest value from `low`, which fits, to `most` that would fit."""
         if self._sizes is None and self._needs is None:
             return None
         high = low + 1
@@ -276,8 +285,8 @@ class Forecast:
                 high = middle
         return low
 
-    def _aligned(self) -> Continued | None:
-        """Each allocation's size as a function of the value, if the trials made the same ones.
+    def _align(self) -> Extrapolation | None:
+        """Return each allocation's size as a function of the value, if the trials made the same.
 
         An allocation is known by what asked for it and how often that had asked before. A few may
         be more or fewer; they keep their size. Where memory varies, ops run in any order, and one
@@ -289,14 +298,14 @@ class Forecast:
                 return None
             newest = self._probes[-1].requests
             assert newest is not None
-            sizes = _in_the_order_of(newest, probe.requests)
+            sizes = _align_sizes(newest, probe.requests)
             if sizes is not None:
                 points.append((probe.value, sizes))
-        return Continued(points, tolerance=0.0) if len(points) >= 2 else None
+        return Extrapolation(points, tolerance=0.0) if len(points) >= 2 else None
 
-    def _needed(self) -> Continued | None:
-        """What the allocator needed for each; or, where memory varies, their peaks, for what one
-        order of ops needs says little of the next."""
+    def _extrapolate_needs(self) -> Extrapolation | None:
+        """Return what the allocator needs as a function of the value; where memory varies, the
+        peaks, for what one order of ops needs says little of the next."""
         if len(self._probes) < 2:
             return None
         concurrent = any(probe.varies for probe in self._probes)
@@ -305,22 +314,22 @@ class Forecast:
             for probe in self._probes
             if (needs := probe.peak_bytes if concurrent else probe.needs_bytes) is not None
         ]
-        return Continued(points, tolerance=0.02)
+        return Extrapolation(points, tolerance=0.02)
 
 
-def _in_the_order_of(newest: Requests, older: Requests) -> Floats | None:
-    """The sizes of `older`'s allocations, where each has its counterpart in `newest`."""
+def _align_sizes(newest: Requests, older: Requests) -> Floats | None:
+    """Return the sizes of `older`'s allocations, where each has its counterpart in `newest`."""
     if abs(len(newest.bytes) - len(older.bytes)) > len(newest.bytes) // 50:
         return None
-    known = dict(zip(_keys(older), older.bytes, strict=True))
-    found = [known.get(key) for key in _keys(newest)]
+    known = dict(zip(_number_labels(older), older.bytes, strict=True))
+    found = [known.get(key) for key in _number_labels(newest)]
     if found.count(None) > len(found) // 50:
         return None
     sizes = [old if old is not None else new for old, new in zip(found, newest.bytes, strict=True)]
     return np.array(sizes, float)
 
 
-def _keys(requests: Requests) -> list[tuple[str, int]]:
+def _number_labels(requests: Requests) -> list[tuple[str, int]]:
     seen: Counter[str] = Counter()
     keys = []
     for label in requests.labels:
@@ -329,7 +338,7 @@ def _keys(requests: Requests) -> list[tuple[str, int]]:
     return keys
 
 
-class Continued:
+class Extrapolation:
     """Numbers that were seen at two or three values, continued: in a straight line, and where the
     first of three lies above the line by more than `tolerance` of it, in a parabola. Never in one
     that bends down: who guesses too low spends a probe that fits, who guesses too high ten seconds.
@@ -352,29 +361,29 @@ class Continued:
 
 
 @dataclass(frozen=True)
-class Model:
+class PeakModel:
     """Peak bytes as `constant + linear * value + square * value ** 2`; the last is often 0."""
 
     constant: float
     linear: float
     square: float
     instead: Law | None = None
-    """What the peaks follow, where this is just the line that is nearest to them."""
+    """The law that the peaks follow, where this is just the line that is nearest to them."""
 
     def __call__(self, value: float) -> float:
         return self.constant + self.linear * value + self.square * value * value
 
 
-def model(probes: Sequence[Probe]) -> Model | None:
-    """What the probes' peaks say, for people: the law that they follow, or else the nearest line.
-    A parabola that bends down is what varying memory looks like near the cap, and no law."""
+def fit_model(probes: Sequence[Probe]) -> PeakModel | None:
+    """Return the law that the probes' peaks follow, or else the nearest line: for people. A
+    parabola that bends down is what varying memory looks like near the cap, and no law."""
     peaks = {probe.value: probe.peak_bytes for probe in probes if probe.peak_bytes is not None}
     if len(peaks) < 2:
         return None
-    found = law(peaks.items(), PEAKS)
+    found = find_law(peaks.items(), PEAKS)
     known = [float(factor) for factor in found.polynomial] if found else []
     if known and all(square > 0 for square in known[2:]):
         constant, linear, square = [*known, 0.0, 0.0][:3]
-        return Model(constant, linear, square)
+        return PeakModel(constant, linear, square)
     slope, start = np.polyfit(list(peaks), list(peaks.values()), 1)
-    return Model(float(start), float(slope), 0.0, instead=found)
+    return PeakModel(float(start), float(slope), 0.0, instead=found)

@@ -1,27 +1,35 @@
-"""From words to the cells whose limits are sought: a comma list among them makes several."""
+"""The cells whose limits are sought: a comma list among the words makes several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from runner.composing import composition
-from runner.errors import BadInput, nearest
-from runner.fit.probes import Strategy
-from runner.plan import Planned
+from runner.cell import Cell, Plan
+from runner.errors import BadInput, suggest
 
 _CAPS = ("device.memory_limit_mb", "measure.host_limit_mb")
 
 
-def strategies(vary: str, overrides: Sequence[str], folder: Path) -> list[Strategy]:
-    """Every cell that the words make, once it is clear that the field can be varied in it."""
-    plan = composition.plan(["-m", *overrides], folder)
-    if plan.launcher:
-        raise BadInput(f"hydra/launcher={plan.launcher}: a fit runs here.", "Leave it out.")
-    if plan.search:
-        raise BadInput("hydra/sweeper: a fit searches in its own way.", "Leave it out.")
-    if plan.resume:
-        raise BadInput("resume: a fit can't be resumed.", "Leave it out.")
+@dataclass(frozen=True)
+class Strategy:
+    """One way to run it, and the name that tells it from the others."""
+
+    number: int
+    name: str
+    cell: Cell
+    swept: Mapping[str, str]
+
+    @property
+    def cap_bytes(self) -> int | None:
+        """Return the cap on the device's tensors."""
+        limit_mb = self.cell.experiment.device.memory_limit_mb
+        return None if limit_mb is None else limit_mb * 2**20
+
+
+def list_strategies(plan: Plan, vary: str) -> list[Strategy]:
+    """Return a strategy for every cell of the plan; raise `BadInput` if the field can't be varied
+    in one."""
     if vary in plan.swept:
         raise BadInput(
             f"vary={vary}: several values of it were given.",
@@ -30,11 +38,11 @@ def strategies(vary: str, overrides: Sequence[str], folder: Path) -> list[Strate
     found = []
     for cell in plan.cells:
         words = cell.said
-        swept = {key: _spelled(words[key]) for key in plan.swept if key in words}
+        swept = {key: _write_value(words[key]) for key in plan.swept if key in words}
         name = " ".join(f"{key}={value}" for key, value in swept.items())
         name = name or f"scenario={cell.experiment.scenario_name}"
         found.append(Strategy(cell.number, name, cell, swept))
-        _check(vary, cell)
+        _check_field(vary, cell)
     if not any(strategy.cell.experiment.supported for strategy in found):
         experiment = found[0].cell.experiment
         raise BadInput(
@@ -44,12 +52,12 @@ def strategies(vary: str, overrides: Sequence[str], folder: Path) -> list[Strate
     return found
 
 
-def _spelled(value: str) -> str:
-    """As a user types it; Hydra says True."""
+def _write_value(value: str) -> str:
+    """Return a value as a user types it; Hydra says True."""
     return value.lower() if value in ("True", "False") else value
 
 
-def _check(vary: str, cell: Planned) -> None:
+def _check_field(vary: str, cell: Cell) -> None:
     experiment = cell.experiment
     if experiment.device.memory_limit_mb is None and experiment.measure.host_limit_mb is None:
         raise BadInput(
@@ -57,17 +65,17 @@ def _check(vary: str, cell: Planned) -> None:
             "Say device.memory_limit_mb=512, or measure.host_limit_mb=2000.",
         )
     known = experiment.fields
-    whole = [name for name, value in known.items() if _is_whole(value) and name not in _CAPS]
+    whole = [name for name, value in known.items() if _is_integer(value) and name not in _CAPS]
     if vary in _CAPS:
-        raise BadInput(f"vary={vary}: that is the cap.", nearest("", whole))
+        raise BadInput(f"vary={vary}: that is the cap.", suggest("", whole))
     if vary not in known:
-        raise BadInput(f"vary={vary}: there is no such field.", nearest(vary, whole))
+        raise BadInput(f"vary={vary}: there is no such field.", suggest(vary, whole))
     value = known[vary]
     if value is None:
         raise BadInput(f"vary={vary}: has no value to start from.", f"Say {vary}=1 as well.")
-    if not _is_whole(value):
-        raise BadInput(f"vary={vary}: {value!r} is not a whole number.", nearest("", whole))
+    if not _is_integer(value):
+        raise BadInput(f"vary={vary}: {value!r} is not a whole number.", suggest("", whole))
 
 
-def _is_whole(value: object) -> bool:
+def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)

@@ -11,65 +11,82 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from runner.fit.probes import Limit, spelled
-from runner.metrics import readable, readable_bytes
-from runner.places import relative
+from runner.engine.events import Event, MeasurementEnded, TrialStarted
+from runner.fit.fitting import FitSearch
+from runner.fit.probes import Limit
+from runner.metrics import (
+    EXAMPLES_PER_SECOND,
+    HEADLINES,
+    METRICS,
+    STEP_SECONDS,
+    Rank,
+    format_bytes,
+    list_shown,
+)
+from runner.paths import shorten
 from runner.records import LOG_FILE, RECORD_FILE
-from runner.terminal.console import in_place, readable_duration, styled
-from runner.terminal.tables import aligned
+from runner.render.text.console import redraw_line, style_text
+from runner.render.text.table import align_columns
+from runner.render.words import format_duration
 
-_COLUMNS = ("examples_per_second", "step_seconds", "tensor_peak_bytes")
-_HEADS = ["strategy", "largest", "examples", "step", "tensor peak", "trials", ""]
+_COLUMNS = [
+    METRICS[name]
+    for name in reversed(list_shown(Rank.RUN))
+    if name in HEADLINES or not METRICS[name].smaller_is_better
+]
+"""Columns for what is gained, and what it costs."""
+_HEADS = ["strategy", "largest", *(metric.heading for metric in _COLUMNS), "trials", ""]
 
 
-def of_fit(limits: Sequence[Limit], folder: Path, picture: Path | None, seconds: float) -> str:
+def summarize_fit(
+    limits: Sequence[Limit], folder: Path, picture: Path | None, seconds: float
+) -> str:
+    """Return the table of strategies, their models, and the sentence that decides."""
     out = sys.stdout
-    lines = ["", styled(_title(limits), "1", out), *_table(limits)]
-    models = [
-        f"{limit.strategy.name}: {spelled(model, limit.vary)}"
-        for limit in limits
-        if (model := limit.model) is not None
-    ]
+    lines = ["", style_text(_write_title(limits), "bold", out), *_list_table(limits)]
+    models = [limit.title for limit in limits if limit.model]
     lines += ["", *models] if models else []
-    if sentence := decision(limits):
-        lines += ["", styled(sentence, "1", out)]
+    if sentence := write_decision(limits):
+        lines += ["", style_text(sentence, "bold", out)]
     trials = sum(limit.trials for limit in limits)
-    lines += ["", f"{trials} trials, {readable_duration(seconds)}"]
+    lines += ["", f"{trials} trials, {format_duration(seconds)}"]
     if picture:
-        lines.append(f"  picture  {relative(picture)}")
+        lines.append(f"  picture  {shorten(picture)}")
     for limit in limits:
         if limit.folder:
-            lines.append(f"  record   {relative(limit.folder / RECORD_FILE)}")
-    lines.append(f"  log      {relative(folder / LOG_FILE)}")
+            lines.append(f"  record   {shorten(limit.folder / RECORD_FILE)}")
+    lines.append(f"  log      {shorten(folder / LOG_FILE)}")
     return "\n".join(lines)
 
 
-def _title(limits: Sequence[Limit]) -> str:
+def _write_title(limits: Sequence[Limit]) -> str:
     experiments = [limit.strategy.cell.experiment for limit in limits]
     caps = {each.device.memory_limit_mb or 0 for each in experiments} - {0}
     hosts = {each.measure.host_limit_mb or 0 for each in experiments} - {0}
-    under = [f"device.memory_limit_mb={cap} ({_size(cap)})" for cap in sorted(caps)]
-    under += [f"measure.host_limit_mb={host} ({_size(host)})" for host in sorted(hosts)]
+    under = [f"device.memory_limit_mb={cap} ({_format_cap(cap)})" for cap in sorted(caps)]
+    under += [f"measure.host_limit_mb={host} ({_format_cap(host)})" for host in sorted(hosts)]
     return f"largest {limits[0].vary} under {', '.join(under)}"
 
 
-def _size(mebibytes: int) -> str:
-    return readable_bytes(mebibytes * 2**20)
+def _format_cap(mebibytes: int) -> str:
+    return format_bytes(mebibytes * 2**20)
 
 
-def _table(limits: Sequence[Limit]) -> list[str]:
+def _list_table(limits: Sequence[Limit]) -> list[str]:
     rows = [_HEADS]
     for limit in limits:
         figures = [
-            readable(name, limit.metrics[name]) if name in limit.metrics else "-"
-            for name in _COLUMNS
+            metric.format(limit.metrics[metric.name]) if metric.name in limit.metrics else "-"
+            for metric in _COLUMNS
         ]
         largest = "-" if limit.largest is None else f"{limit.largest:,}"
-        rows.append([limit.strategy.name, largest, *figures, str(limit.trials), _remark(limit)])
-    return aligned(rows, range(1, len(_HEADS) - 1))
+        rows.append(
+            [limit.strategy.name, largest, *figures, str(limit.trials), _write_remark(limit)]
+        )
+    return align_columns(rows, range(1, len(_HEADS) - 1))
 
 
-def _remark(limit: Limit) -> str:
+def _write_remark(limit: Limit) -> str:
     if limit.problem or limit.found is None:
         return limit.problem or ""
     if limit.found.fails is None:
@@ -82,8 +99,8 @@ def _remark(limit: Limit) -> str:
     return f"{limit.found.fails:,} is out of memory"
 
 
-def decision(limits: Sequence[Limit]) -> str | None:
-    """The sentence that decides: who fits most, how much more than who fits least, at what cost."""
+def write_decision(limits: Sequence[Limit]) -> str | None:
+    """Return who fits most, how much more than who fits least, and at what cost."""
     known = [(limit.largest, limit) for limit in limits if limit.largest is not None]
     if len(known) < 2:
         return None
@@ -91,41 +108,43 @@ def decision(limits: Sequence[Limit]) -> str | None:
     smallest, least = min(known, key=lambda one: one[0])
     noun = "batch" if most.vary == "batch_size" else most.vary.rpartition(".")[2]
     if largest == smallest:
-        return f"all of them fit the same {noun}, {largest:,}{_fastest(limits)}"
-    than = f" of {_short(least, most)}" if len(limits) > 2 else ""
+        return f"all of them fit the same {noun}, {largest:,}{_write_fastest(limits)}"
+    than = f" of {_name_difference(least, most)}" if len(limits) > 2 else ""
     # Where even the largest value that was asked for fits, more may.
     at_least = "at least " if most.found and most.found.fails is None else ""
-    text = f"{_short(most, least)} fits {at_least}{_factor(largest / smallest)} times the {noun}"
-    return f"{text}{than}{_cost(most, least)}"
+    factor, winner = _format_factor(largest / smallest), _name_difference(most, least)
+    cost = _write_cost(most, least)
+    return f"{winner} fits {at_least}{factor} times the {noun}{than}{cost}"
 
 
-def _cost(most: Limit, least: Limit) -> str:
-    """Examples count where it is they that are varied; else a step does more, and takes longer."""
-    metric = "examples_per_second" if most.vary == "batch_size" else "step_seconds"
+def _write_cost(most: Limit, least: Limit) -> str:
+    """Return the price: in examples, where it is they that are varied; else a step does more, and
+    takes longer."""
+    metric = EXAMPLES_PER_SECOND if most.vary == "batch_size" else STEP_SECONDS
     ours, theirs = (limit.metrics.get(metric) for limit in (most, least))
     if not ours or not theirs:
         return ""
     if most.vary == "batch_size":
-        return f" at {_factor(ours / theirs)} times the throughput"
-    return f", with a step that takes {_factor(ours / theirs)} times as long"
+        return f" at {_format_factor(ours / theirs)} times the throughput"
+    return f", with a step that takes {_format_factor(ours / theirs)} times as long"
 
 
-def _fastest(limits: Sequence[Limit]) -> str:
+def _write_fastest(limits: Sequence[Limit]) -> str:
     timed = [
         (seconds, limit.strategy.name)
         for limit in limits
-        if (seconds := limit.metrics.get("step_seconds"))
+        if (seconds := limit.metrics.get(STEP_SECONDS))
     ]
     return f"; {min(timed)[1]} is the fastest there" if len(timed) > 1 else ""
 
 
-def _factor(ratio: float) -> str:
-    """Two digits."""
+def _format_factor(ratio: float) -> str:
+    """Return two digits."""
     return f"{ratio:,.{max(0, 1 - math.floor(math.log10(ratio)))}f}"
 
 
-def _short(one: Limit, other: Limit) -> str:
-    """A strategy by what tells it from the other: `recompute` for scenario.recompute=true."""
+def _name_difference(one: Limit, other: Limit) -> str:
+    """Return what tells a strategy from the other: `recompute` for scenario.recompute=true."""
     words = []
     for key, value in one.strategy.swept.items():
         if other.strategy.swept.get(key) != value:
@@ -135,20 +154,29 @@ def _short(one: Limit, other: Limit) -> str:
 
 
 @dataclass
-class Progress:
+class FitProgress:
     """One line, redrawn before each trial, on a terminal only."""
 
+    search: FitSearch
     stream: TextIO = field(default_factory=lambda: sys.stderr)
 
-    def trial(self, limit: Limit, value: int, kind: str) -> None:
+    def on(self, event: Event) -> None:
+        """Draw the line anew before each trial."""
+        if isinstance(event, TrialStarted) and (probed := self.search.find_probe(event.run)):
+            self._draw(*probed, event.trial.kind)
+        elif isinstance(event, MeasurementEnded):
+            self.close()
+
+    def _draw(self, limit: Limit, value: int, kind: str) -> None:
         fitting = max((probe.value for probe in limit.probes if probe.fits), default=None)
         failing = min((probe.value for probe in limit.probes if not probe.fits), default=None)
-        parts = [f"{limit.strategy.name} · trial {limit.trials}: {limit.vary}={value:,}, {kind}"]
+        parts = [f"{limit.strategy.name} · {limit.vary}={value:,}, {kind} trial"]
         if fitting is not None:
             parts.append(f"{fitting:,} fits")
         if failing is not None:
             parts.append(f"{failing:,} does not")
-        in_place(" · ".join(parts), self.stream)
+        redraw_line(" · ".join(parts), self.stream)
 
     def close(self) -> None:
-        in_place("", self.stream)
+        """Take the line away."""
+        redraw_line("", self.stream)

@@ -1,4 +1,4 @@
-"""What can be done: what came of the remedies that were tried, and what to write, from the holder.
+"""Remedies: judge those that were tried, and say what to write, from the holder of what grows.
 
 Core: standard library and NumPy.
 """
@@ -8,17 +8,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from runner.judging import growth
-from runner.judging.leak import Holder, Leak, Remedy
-from runner.metrics import readable_bytes
+from runner.analysis import growth
+from runner.leak.findings import Holder, Leak, Remedy
+from runner.metrics import format_bytes
 from runner.records import THREAD_STACKS, THREAD_START, Record, Status
 
 _STOPS, _HELPS, _HARMS = 0.1, 0.8, 1.25
 """Shares of the growth: what is left of it where a remedy stops it, or helps."""
 
 
-def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
-    """What came of one that was tried, by the same meter as the leak."""
+def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remedy:
+    """Return what came of a remedy that was tried, by the same meter as the leak.
+
+    By the share of the growth that is left of it:
+
+        up to 0.1    stops it
+        up to 0.8    helps
+        up to 1.25   does not help
+        above        makes it worse
+    """
     by_tensors = leak.tensor_growth_bytes_per_step and not leak.host_growth_bytes_per_step
     name = f"{'tensor' if by_tensors else 'host'}_growth_bytes_per_step"
     before, after = getattr(leak, name) or leak.explained_bytes_per_step, record.metrics.get(name)
@@ -29,9 +37,12 @@ def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
     if not before:
         return Remedy(change, command, after, "unclear: too little grows for one process to tell")
     if after is None:
-        most = growth.at_most(_grew(record, name))
+        of = growth.judge_tensors if by_tensors else growth.judge_host
+        kind = "memory" if by_tensors else "timing"
+        grown = [of(trial) for trial in record.trials if trial.kind == kind]
+        most = growth.find_bound([each for each in grown if each is not None])
         if most is not None and most <= _STOPS * before:
-            return Remedy(change, command, None, f"stops it: at most {readable_bytes(most)} a step")
+            return Remedy(change, command, None, f"stops it: at most {format_bytes(most)} a step")
         why = record.unavailable.get(name, "it was not measured")
         return Remedy(change, command, None, f"unclear: {why}")
     share = after / before
@@ -42,40 +53,33 @@ def outcome(change: str, command: str, leak: Leak, record: Record) -> Remedy:
     return Remedy(change, command, after, "makes it worse" if share > _HARMS else "does not help")
 
 
-def _grew(record: Record, name: str) -> list[growth.Growth]:
-    of = growth.of_host if name.startswith("host") else growth.of_tensors
-    kind = "timing" if name.startswith("host") else "memory"
-    found = [of(trial) for trial in record.trials if trial.kind == kind]
-    return [each for each in found if each is not None]
-
-
-def in_code(leak: Leak) -> Iterator[Remedy]:
-    """What to write, from each holder; each once. A buffer that fills needs nothing."""
+def suggest_changes(leak: Leak) -> Iterator[Remedy]:
+    """Yield what to write, from each holder; each once. A buffer that fills needs nothing."""
     if leak.verdict == "fills":
         return
     seen = set()
     for holder in leak.main_holders:
-        change = _change(holder)
+        change = _suggest_change(holder)
         if change and change not in seen:
             seen.add(change)
             yield Remedy(f"{holder.where}: {change}" if holder.file else change)
 
 
-def _change(holder: Holder) -> str | None:
+def _suggest_change(holder: Holder) -> str | None:
     if holder.kind == "malloc":
         return None
     if holder.kind in ("graph", "executable"):
-        return _of_graphs(holder)
+        return _suggest_for_graph(holder)
     if holder.chain:
-        return _of_container(holder)
+        return _suggest_for_container(holder)
     if holder.kind == "native":
-        return _of_an_op(holder.what)
+        return _suggest_for_op(holder.what)
     if "made of Python values" in holder.what:
         return "TensorFlow keeps a tensor of each Python number: pass NumPy's, `np.float32(number)`"
     return "keep a number, `float(loss)`, in what holds it" if holder.kind == "tensor" else None
 
 
-def _of_an_op(what: str) -> str:
+def _suggest_for_op(what: str) -> str:
     if "random" in what:
         return (
             "draw from a generator made once, `g = tf.random.Generator.from_seed(1)` and "
@@ -88,8 +92,8 @@ def _of_an_op(what: str) -> str:
     return "move the op into a tf.function that is made once, or call it once before the loop"
 
 
-def _of_container(holder: Holder) -> str | None:
-    """By what the container that grows is, and what it is given."""
+def _suggest_for_container(holder: Holder) -> str | None:
+    """Return the change by the container that grows, and by what it is given."""
     *way, given = holder.chain
     held = given.partition(" ")[2].removesuffix(" a step")
     if "thread" in way[0]:
@@ -98,10 +102,10 @@ def _of_container(holder: Holder) -> str | None:
     if cached:
         function = cached.removeprefix("the cache of ").partition(" (")[0]
         return f"bound the cache of `{function}`: functools.lru_cache(maxsize=1000)"
-    name, link = _name(way)
+    name, link = _name_container(way)
     if name is None:
         return None
-    if library := _LIBRARYS.search(link):
+    if library := _LIBRARY.search(link):
         return f"make the {held} that {library[1]} keeps once, outside of the step"
     bound = (
         f"bound `{name}`: drop its oldest key"
@@ -119,23 +123,23 @@ def _of_container(holder: Holder) -> str | None:
     return bound
 
 
-_NAMED = re.compile(r"`([^`]+)`|\.(\w+)")
-_LIBRARYS = re.compile(r" of (\w+)\.\w")
+_NAME = re.compile(r"`([^`]+)`|\.(\w+)")
+_LIBRARY = re.compile(r" of (\w+)\.\w")
 
 
-def _name(way: Sequence[str]) -> tuple[str | None, str]:
-    """What a person calls the last container of a chain, `registry['done']`, and the link that
-    names it."""
+def _name_container(way: Sequence[str]) -> tuple[str | None, str]:
+    """Return how a person calls the last container of a chain, `registry['done']`, and the link
+    that names it."""
     keys = ""
     for link in reversed(way):
         if link.startswith("["):
             keys = link.partition(", a ")[0] + keys
-        elif found := _NAMED.match(link):
+        elif found := _NAME.match(link):
             return (found[1] or found[2]) + keys, link
     return None, ""
 
 
-def _of_graphs(holder: Holder) -> str:
+def _suggest_for_graph(holder: Holder) -> str:
     if "argument differed (" in holder.what:
         if "TensorSpec(" not in holder.what:
             return "pass tensors, not Python values: `step(tf.constant(value))`"

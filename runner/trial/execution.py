@@ -1,6 +1,7 @@
-"""How a step is run: as Python goes, as a graph, under XLA, or by a session. Child side.
+"""Run a step as Python goes, as a graph, under XLA, or by a session; count what tracing made.
+Child side.
 
-Also counts what tracing made: traces, nodes of the traced graphs, nodes added by steady steps.
+Counted are traces, nodes of the traced graphs, and nodes that steady steps add.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import tensorflow as tf
+
+from runner.facts import TrialFacts
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -17,92 +22,73 @@ class Execution:
     """One of `eager`, `graph`, `xla`, `session`; made in the child, before the first op."""
 
     def __init__(self, name: str) -> None:
-        import tensorflow as tf
-
         self.name = name
-        self.traces = 0
+        self._traces = 0
         self._graphs: list[weakref.ref[Any]] = []
-        self._as_they_came: list[weakref.ref[Any]] = []
+        self._users: list[weakref.ref[Any]] = []
         """Functions that were a `tf.function` already, and so count their traces themselves."""
-        self._traces_as_they_came = 0
+        self._users_traces = 0
         self._nodes: list[int] = []
+        """At each `observe`."""
         if name == "session":
             tf.compat.v1.disable_eager_execution()
 
     def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
-        import tensorflow as tf
-
-        traced_already = isinstance(function, tf.types.experimental.PolymorphicFunction)
-        if traced_already and self.name in ("eager", "graph"):
-            self._as_they_came.append(weakref.ref(function))
+        """Return the function as this execution runs it."""
+        is_compiled = isinstance(function, tf.types.experimental.PolymorphicFunction)
+        if is_compiled and self.name in ("eager", "graph"):
+            self._users.append(weakref.ref(function))
             return function
         if self.name not in ("graph", "xla"):
             return function
 
         @functools.wraps(function)
-        def traced(*args: Any, **kwargs: Any) -> Any:
-            self._note_trace()
+        def note_trace(*args: Any, **kwargs: Any) -> Any:  # runs once a trace, within its graph
+            graph = tf.compat.v1.get_default_graph()
+            self._traces += 1
+            outer = getattr(graph, "outer_graph", None)
+            if not getattr(outer, "building_function", False):  # else in its caller's library
+                self._graphs.append(weakref.ref(graph))
             return function(*args, **kwargs)
 
         return tf.function(  # type: ignore[no-any-return]
-            traced,
+            note_trace,
             jit_compile=True if self.name == "xla" else None,
             reduce_retracing=reduce_retracing,
         )
 
-    def _note_trace(self) -> None:
-        """Called by every trace, from inside it."""
-        import tensorflow as tf
-
-        graph = tf.compat.v1.get_default_graph()
-        self.traces += 1
-        outer = getattr(graph, "outer_graph", None)
-        if not getattr(
-            outer, "building_function", False
-        ):  # an inner one is in its caller's library
-            self._graphs.append(weakref.ref(graph))
-
     def observe(self) -> None:
         """Count what there is now; called after the warm-up and after the last step."""
-        self._traces_as_they_came = sum(
-            each.experimental_get_tracing_count() for each in self._alive()
-        )
+        users = self._list_users()
+        self._users_traces = sum(each.experimental_get_tracing_count() for each in users)
         self._nodes.append(self._count_nodes())
 
-    def facts(self, steps_between: int) -> dict[str, int | float]:
-        """The graph's metrics, where there is a graph."""
-        if self.name == "eager" and not self._as_they_came:
-            return {}
-        first, last = self._nodes[0], self._nodes[-1]
-        growth = (last - first) / steps_between if steps_between else 0.0
-        nodes = {
-            "graph_nodes": last,
-            "graph_nodes_per_step": int(growth) if growth.is_integer() else growth,
-        }
-        if self.name == "session":
-            return nodes
-        return {"graph_traces": self.traces + self._traces_as_they_came, **nodes}
+    def describe_graphs(self, steps_between: int) -> TrialFacts:
+        """Return the graph's metrics, where there is a graph."""
+        if self.name == "own" or (self.name == "eager" and not self._users):
+            return TrialFacts()
+        growth = (self._nodes[-1] - self._nodes[0]) / steps_between if steps_between else 0.0
+        traces = self._traces + self._users_traces
+        return TrialFacts(
+            graph_traces=None if self.name == "session" else traces,
+            graph_nodes=self._nodes[-1],
+            graph_nodes_per_step=int(growth) if growth.is_integer() else growth,
+        )
 
     def _count_nodes(self) -> int:
-        import tensorflow as tf
-
+        """Return the nodes of all graphs that are alive, their functions' included."""
         if self.name == "session":
             return len(tf.compat.v1.get_default_graph().get_operations())
+        graphs = [graph for reference in self._graphs if (graph := reference()) is not None]
+        for function in self._list_users():
+            graphs += [each.graph for each in function._list_all_concrete_functions()]
         total = 0
-        for graph in self._traced_graphs():
+        for graph in graphs:
             definition = graph.as_graph_def()
             functions = definition.library.function
             total += len(definition.node) + sum(len(each.node_def) for each in functions)
         return total
 
-    def _traced_graphs(self) -> Iterator[Any]:
-        for reference in self._graphs:
-            graph = reference()
-            if graph is not None:
-                yield graph
-        for function in self._alive():
-            for concrete in function._list_all_concrete_functions():
-                yield concrete.graph
-
-    def _alive(self) -> Iterator[Any]:
-        return filter(None, (reference() for reference in self._as_they_came))
+    def _list_users(self) -> Iterator[Any]:
+        """Yield the user's own functions that are still there."""
+        return filter(None, (reference() for reference in self._users))

@@ -1,18 +1,20 @@
-"""Child side: an exception as a status, and a reason that names its line. TensorFlow's errors are
-translated here."""
+"""Translate an exception into a status, and a reason that names its line. Child side; TensorFlow's
+errors are translated here and nowhere else."""
 
 from __future__ import annotations
 
 import re
 import textwrap
 import traceback
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeGuard, TypeVar
 
-from runner import places
+from runner import paths
 from runner.errors import BadInput, RunnerError, Unavailable
-from runner.records import Status
+from runner.meters.code_owner import LIBRARIES, OURS, SCENARIO, USERS, find_owner
+from runner.records import Status, TrialResult
 from runner.scenario import StartAnew
-from runner.trial.owners import LIBRARIES, OURS, SCENARIO, USERS, owner
 
 _QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
 """A line of the stack that TensorFlow writes into the message of an error in a graph."""
@@ -22,47 +24,90 @@ _NO_ROOM = re.compile("RESOURCE_EXHAUSTED|Cannot parse tensor from proto")
 
 _NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $")
 
+_MOST_CHARACTERS = 1500
 
-_DOORS = str(places.package() / "trial" / "measure" / "calls.py")
-"""Stands between the user's code and TensorFlow in a memory trial, and calls nobody's code."""
+E = TypeVar("E", bound=BaseException)
 
-
-def read(error: BaseException) -> dict[str, Any]:
-    """What the parent is told of an exception: its kind, its last line, and whose line it was."""
-    if isinstance(error, StartAnew):
-        return {"note": error.note}
-    traceback.print_exception(error)
-    if isinstance(error, SystemExit):
-        return {"status": "failed", "reason": f"the code called sys.exit({error.code!r})"}
-    status = _status(error)
-    reason = _said(error)
-    if len(reason) > 1500:
-        reason = f"{reason[:1500]}..."
-    where = None if isinstance(error, RunnerError) else _their_line(error)
-    whole = f"{reason}{f' ({where})' if where else ''}"
-    # Half a character is no text: no file can hold it.
-    return {"status": status, "reason": whole.encode(errors="backslashreplace").decode()}
+_DOORS = {
+    str(paths.find_package() / "meters" / "tensor" / name)
+    for name in ("call_recorder.py", "numpy_alignment.py")
+}
+"""Stand between the user's code and TensorFlow in a memory trial, and call nobody's code."""
 
 
-def _status(error: BaseException) -> Status:
+def translate_error(error: BaseException) -> TrialResult:
+    """Return what the parent is told of an exception: its kind, its last line, and whose line it
+    was; of one whose parts can't be read, which part, as the user's code may have replaced any.
+    """
+    if _is_kind(error, StartAnew):
+        return TrialResult(note=error.note)
+    broken: list[str] = []
+    with _note_broken(broken):
+        traceback.print_exception(error)
+    if _is_kind(error, SystemExit):
+        reason = f"the code called sys.exit({error.code!r})"
+        files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+        if any(file.endswith("/argparse.py") for file in files):
+            reason += (
+                ": argparse refused the words of the command line, as the log says; a script gets "
+                "words of its own by `python -m runner script FILE WORDS`"
+            )
+        return TrialResult(status=Status.FAILED, reason=reason)
+    reason = _describe(error)
+    if len(reason) > _MOST_CHARACTERS:
+        reason = f"{reason[:_MOST_CHARACTERS]}..."
+    if not _is_kind(error, RunnerError):
+        with _note_broken(broken):
+            if line := _find_line(error):
+                reason += f" ({line})"
+    if broken:
+        reason += f"; what is known of it is not all, for {' and '.join(dict.fromkeys(broken))}"
+    return TrialResult(status=_find_status(error), reason=reason)
+
+
+def blame(error: BaseException, otherwise: str = "something in it") -> str:
+    """Return which function could not do its part: `__str__ raises ValueError`."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    code = last.tb_frame.f_code if last else None
+    name = code.co_name if code and code.co_filename != __file__ else otherwise
+    return f"{name} raises {type(error).__name__}"
+
+
+def _is_kind(error: BaseException, kind: type[E]) -> TypeGuard[E]:
+    """Return whether an error is of a kind; `isinstance` would ask a `__class__` of the user's."""
+    return issubclass(type(error), kind)
+
+
+@contextmanager
+def _note_broken(broken: list[str]) -> Iterator[None]:
+    """Go on after whatever is raised meanwhile, and note what raised it."""
+    try:
+        yield
+    except BaseException as worse:
+        broken.append(blame(worse))
+
+
+def _find_status(error: BaseException) -> Status:
     import tensorflow as tf
 
-    if isinstance(error, Unavailable):
+    if _is_kind(error, Unavailable):
         return Status.UNSUPPORTED
-    if isinstance(error, MemoryError | tf.errors.ResourceExhaustedError):
+    if _is_kind(error, MemoryError) or _is_kind(error, tf.errors.ResourceExhaustedError):
         return Status.OUT_OF_MEMORY
-    if isinstance(error, tf.errors.OpError) and _NO_ROOM.search(_message(error)):
+    if _is_kind(error, tf.errors.OpError) and _NO_ROOM.search(_read_message(error)):
         return Status.OUT_OF_MEMORY
     return Status.FAILED
 
 
-def _said(error: BaseException) -> str:
-    """Its kind and what it says, without the stack that its message may quote."""
-    if isinstance(error, BadInput):  # in one line, as a table has only the first: what to do next
+def _describe(error: BaseException) -> str:
+    """Return its kind and what it says, without the stack that its message may quote."""
+    if _is_kind(error, BadInput):  # in one line, as a table has only the first: what to do next
         return f"{error.problem} {error.remedy}".rstrip()
-    if isinstance(error, RunnerError):
+    if _is_kind(error, RunnerError):
         return str(error)
-    kind, text = type(error).__name__, _NOISE.sub("", _message(error))
+    kind, text = type(error).__name__, _NOISE.sub("", _read_message(error))
     quoted = list(_QUOTED.finditer(text))
     if quoted:
         text = textwrap.dedent(text[quoted[-1].end() :].partition("\n\n")[2]) or text
@@ -70,25 +115,30 @@ def _said(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def _message(error: BaseException) -> str:
+def _read_message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as worse:
-        return f"its message can't be read, for that raises {type(worse).__name__}"
+    except BaseException as worse:
+        return f"its message can't be read, for {blame(worse, '__str__')}"
 
 
-def _their_line(error: BaseException) -> str | None:
-    """The innermost line that is the user's: in no library, or in the installed package that the
-    scenario called; else the scenario's own."""
+def _find_line(error: BaseException) -> str | None:
+    """Return the innermost line that counts, `FILE:LINE in FUNCTION`, or None.
+
+    somebody's line on the stack                        whose innermost line counts
+    the user's                                          the user's
+    none; the scenario called TensorFlow, Keras, NumPy  the scenario's
+    none; the scenario called another package           that package's
+    """
     whole = traceback.extract_tb(error.__traceback__)
-    stack = [each for each in whole if each.filename != _DOORS]
-    lines = [(each.filename, each.lineno, each.name) for each in stack]
-    lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(_message(error))]
-    owners = [owner(file) for file, _, _ in lines]
-    ours = [place for place, whose in enumerate(owners) if whose in OURS]
+    lines = [(each.filename, each.lineno, each.name) for each in whole]
+    lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(_read_message(error))]
+    lines = [each for each in lines if each[0] not in _DOORS]
+    owners = [find_owner(file) for file, _, _ in lines]
+    ours = [place for place, owner in enumerate(owners) if owner in OURS]
     called = owners[ours[-1] + 1] if ours and ours[-1] + 1 < len(owners) else "tensorflow"
     wanted = USERS if USERS in owners else SCENARIO if called in LIBRARIES else called
-    for (file, line, name), whose in zip(reversed(lines), reversed(owners), strict=True):
-        if whose == wanted:
+    for (file, line, name), owner in zip(reversed(lines), reversed(owners), strict=True):
+        if owner == wanted:
             return f"{file}:{line} in {name}"
     return None

@@ -16,8 +16,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from runner.trial.measure import xplane
-from runner.trial.measure.replay import Replay, allocator_of
+from runner.meters.tensor.allocator import name_allocator
+from runner.meters.tensor.replay import Replay
+from runner.meters.tensor.trace_reader import read_window
 
 WINDOWS = 12
 EVENTS_PER_WINDOW = 100_000
@@ -95,12 +96,12 @@ def main() -> None:
         size = sum(file.stat().st_size for file in files)
 
         before = _peak_bytes()
-        replay = Replay(allocator_of("cpu"))
+        replay = Replay(name_allocator("cpu"))
         reading = replaying = 0.0
         sofar = []
         for file in files:
             begun = time.perf_counter()
-            window = xplane.read(file)
+            window = read_window(file.read_bytes())
             read = time.perf_counter()
             replay.feed(window)
             reading += read - begun

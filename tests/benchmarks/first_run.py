@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from runner.analysis.estimate import estimate_median_interval
+from runner.cell import TrialSpec
 from runner.config import Device, Experiment, Measure, Tracking
-from runner.isolation.server import Server
-from runner.judging.estimate import median_interval
-from runner.plan import Assignment
+from runner.processes.server import TrialServer
+from runner.records import Phase
 from tests.benchmarks._multiply import MULTIPLY, Multiply
 from tests.benchmarks._steps import Sleep, Spike
 
@@ -33,7 +34,7 @@ BRIEF = Measure("brief", 1, 1, 0, 5, 5, 10.0, 3, 60.0, None)
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder) / "server.log")
+        server = TrialServer(Path(folder) / "server.log")
         server.start()
         _run(server, Multiply())  # the server is warm from here on
         isolated_trial(server)
@@ -45,14 +46,14 @@ def main() -> None:
         server.stop()
 
 
-def _run(server: Server, scenario: Any, measure: Measure = BRIEF, kind: str = "timing") -> Any:
+def _run(server: TrialServer, scenario: Any, measure: Measure = BRIEF, kind: str = "timing") -> Any:
     experiment = Experiment("benchmark", scenario, "eager", ANYWHERE, measure, UNTRACKED, 32, 0)
-    trial = server.run(Assignment(experiment, kind, 0), measure.timeout_seconds)
+    trial = server.run(TrialSpec(experiment, kind, 0), measure.timeout_seconds)
     assert trial.outcome.completed, trial.outcome
     return trial
 
 
-def isolated_trial(server: Server) -> None:
+def isolated_trial(server: TrialServer) -> None:
     """(a) An isolated trial against the same step in a fresh interpreter, and where its time
     goes."""
     fresh_code = f"{MULTIPLY}\nfor _ in range(6): step()"
@@ -81,7 +82,7 @@ def isolated_trial(server: Server) -> None:
 
 def phases_of(trial: Any, seconds: dict[str, list[float]]) -> None:
     for name, known in seconds.items():
-        known.append(trial.phases[name]["seconds"])
+        known.append(trial.figures(name).seconds)
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -147,7 +148,7 @@ def config_error() -> None:
     _print("(c) config error / import hydra", ours, bare, "at most 3")
 
 
-def idle_parent(server: Server) -> None:
+def idle_parent(server: TrialServer) -> None:
     """(d) What the parent does while a trial sleeps for 10 s."""
     measure = Measure("sleep", 1, 1, 0, 1, 1, 100.0, 1, 60.0, None)
     before, started = time.process_time(), time.monotonic()
@@ -157,7 +158,7 @@ def idle_parent(server: Server) -> None:
     print(f"(d) parent's CPU while a trial sleeps {passed:.1f} s: {share:.2f} %  [under 1 %]")
 
 
-def step_time(server: Server) -> None:
+def step_time(server: TrialServer) -> None:
     """(e) A step as measured here against a bare loop around it in a fresh interpreter."""
     measure = Measure("steps", 1, 1, 20, 300, 300, 100.0, 1, 60.0, None)
     bare_code = f"""{MULTIPLY}
@@ -174,10 +175,10 @@ print(statistics.median(seconds[21:]))
         server.stop()  # forks of one server share its memory layout, and with it a bias: a new one
         server.start()
         _run(server, Multiply())
-        ours.append(statistics.median(_run(server, Multiply(), measure).steps["seconds"][20:]))
+        ours.append(statistics.median(_run(server, Multiply(), measure).steps.seconds[20:]))
         bare.append(float(_python(bare_code)))
     ratios = [math.log(a / b) for a, b in zip(ours, bare, strict=True)]
-    low, high = median_interval(ratios)
+    low, high = estimate_median_interval(ratios)
     middle = math.exp(statistics.median(ratios))
     print(
         f"(e) step here / in a bare loop: {middle:.3f}, 95 % interval {math.exp(low):.3f} to "
@@ -185,7 +186,7 @@ print(statistics.median(seconds[21:]))
     )
 
 
-def spikes(server: Server, folder: Path) -> None:
+def spikes(server: TrialServer, folder: Path) -> None:
     """(f) The peak of 400 MB held for a moment: this meter, a 10 ms sampler, the truth."""
     measure = Measure("spike", 1, 1, 0, 5, 5, 100.0, 1, 60.0, None)
     print("(f) peak of 400 MB held for a moment, median of 5 trials' first steps:")
@@ -196,7 +197,7 @@ def spikes(server: Server, folder: Path) -> None:
             pid_file.unlink(missing_ok=True)
             with _Sampler(pid_file) as sampler:
                 trial = _run(server, Spike(400, milliseconds / 1000, str(pid_file)), measure)
-            seen.append(trial.phases["steps"]["host_peak_bytes"] / 1e6)
+            seen.append(trial.figures(Phase.STEPS).host_peak_bytes / 1e6)
             sampled.append(sampler.peak_bytes / 1e6)
         print(
             f"    held {milliseconds:>2} ms: this meter {statistics.median(seen):.1f} MB, "

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import records
-from tests.fit.bisection import bisection
+from tests.unit.fit.bisection import bisection
 
 REPEATS = 3
 BRIEF = ("measure.timing_processes=1", "measure.steps=20", "measure.max_seconds=0.5")

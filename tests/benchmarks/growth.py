@@ -9,12 +9,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from runner.composing import composition
-from runner.isolation.server import Server
-from runner.judging import estimate
+from runner.analysis import estimate
+from runner.cell import TrialSpec
+from runner.compose import composition
+from runner.processes.server import TrialServer
 from runner.records import Trial
-from runner.trial.worker import Assignment
-from tests.judging import made_series as made
+from tests.unit.analysis import made_series as made
 
 _EACH = 500
 _TENSOR, _HOST = "tensor_growth_bytes_per_step", "host_growth_bytes_per_step"
@@ -39,7 +39,7 @@ def _real() -> None:
     """The cells of `growing_steps`, each judged for tensors and for the host."""
     wrong, unknown, judged = [], [], 0
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder) / "server.log")
+        server = TrialServer(Path(folder) / "server.log")
         server.start()
         try:
             for name, size, tensor, host in CELLS:
@@ -62,18 +62,18 @@ def _real() -> None:
         print(f"  {line}")
 
 
-def _measured(server: Server, name: str, size: int, folder: Path) -> estimate.Estimate:
+def _measured(server: TrialServer, name: str, size: int, folder: Path) -> estimate.Estimate:
     words = (
         "scenario=callable", f"scenario.target=tests.benchmarks._growing_steps:{name}",
         f"scenario.arguments={{size: {size}}}", "measure=standard", "tracking=none",
     )  # fmt: skip
-    experiment = composition.plan(list(words), folder).cells[0].experiment
+    experiment = composition.compose_plan(list(words)).cells[0].experiment
     trials: list[Trial] = [
-        server.run(Assignment(experiment, kind, 0), 120) for kind in ("memory", "timing")
+        server.run(TrialSpec(experiment, kind, 0), 120) for kind in ("memory", "timing")
     ]
     for trial in trials:
         assert trial.outcome.completed, (name, trial.outcome)
-    return estimate.summarise(trials, {"batch_size": 1, "measure": {"name": "standard"}})
+    return estimate.estimate_metrics(trials, {"batch_size": 1, "measure": {"name": "standard"}})
 
 
 _SIZES = (100, 1_000, 8_000, 50_000)

@@ -7,7 +7,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests import hostile, test_shape
+from tests import hostile
+from tests.unit import test_schema
 
 OF_EACH = 120
 
@@ -17,7 +18,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         counts, short = hostile.tried(Path(scratch), OF_EACH)
     with tempfile.TemporaryDirectory() as scratch:
-        files = test_shape.tried(Path(scratch), test_shape.MUTATIONS)
+        files = test_schema.tried(Path(scratch), test_schema.MUTATIONS)
     for kind, count in counts.items():
         fell = sum(each.startswith(f"{kind}: ") for each in short)
         print(f"{kind:40} {count:5} lines   {fell} fell short")

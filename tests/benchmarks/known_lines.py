@@ -11,16 +11,16 @@ from collections import Counter
 from pathlib import Path
 
 from runner.allocations import Allocations
-from runner.composing import composition
-from runner.isolation.server import Server
-from runner.plan import Assignment
-from tests.scenarios.test_contract import NEEDED, WORKING
+from runner.cell import TrialSpec
+from runner.compose import composition
+from runner.processes.server import TrialServer
+from tests.integration.scenarios.test_contract import NEEDED, WORKING
 
 
 def main() -> None:
     known, total, wrong, without = 0, 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder) / "server.log")
+        server = TrialServer(Path(folder) / "server.log")
         server.start()
         for name, execution in WORKING:
             found = _allocations(server, name, execution)
@@ -42,11 +42,11 @@ def main() -> None:
     )
 
 
-def _allocations(server: Server, name: str, execution: str) -> Allocations:
+def _allocations(server: TrialServer, name: str, execution: str) -> Allocations:
     said = [f"scenario={name}", f"execution={execution}", *NEEDED.get(name, ())]
     words = [*said, "measure.memory_steps=3"]
-    experiment = composition.plan(words, Path("/nonexistent")).cells[0].experiment
-    trial = server.run(Assignment(experiment, "memory", 0), 600)
+    experiment = composition.compose_plan(words).cells[0].experiment
+    trial = server.run(TrialSpec(experiment, "memory", 0), 600)
     assert trial.outcome.completed, (name, execution, trial.outcome)
     assert trial.allocations is not None, (name, execution)
     return trial.allocations

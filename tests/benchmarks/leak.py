@@ -15,19 +15,19 @@ import os
 import statistics
 import sys
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from runner.composing import composition
-from runner.isolation.server import Server
-from runner.judging.leak import Leak, judge
+from runner.compose import composition
 from runner.leak import cells
-from runner.metrics import readable_bytes
-from runner.running import environment, lifecycle
-from tests.leak import planted
-from tests.leak.test_planted import leaking_line
+from runner.leak.findings import Leak
+from runner.leak.judgement import judge
+from runner.metrics import format_bytes
+from runner.processes.server import TrialServer
+from tests.integration.leak import planted
+from tests.integration.leak.test_planted import leaking_line
+from tests.runs import measure_run, open_whole
 
 TIMES = int(os.environ.get("TIMES", "10"))
 ONLY = [name for name in os.environ.get("ONLY", "").split(",") if name]
@@ -42,11 +42,10 @@ def main() -> None:
         f"{'traced step':>13}{'host trial':>12}"
     )
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder) / "log")
+        server = TrialServer(Path(folder) / "log")
         server.start()
-        machine = environment.describe()
         for name in names:
-            seen = [_sought(server, machine, name, Path(folder)) for _ in range(TIMES)]
+            seen = [_sought(server, name, Path(folder)) for _ in range(TIMES)]
             if name in planted.LEAKS:
                 right = sum(_is_right(name, each.leak) for each in seen)
                 found += right
@@ -76,11 +75,11 @@ def _row(name: str, right: int, seen: list[Seen]) -> None:
     growth = statistics.median(known) if known else None
     amount = statistics.median(each.leak.explained_bytes_per_step or 0.0 for each in seen)
     share = f"{amount / growth:.0%}" if growth else ""
-    told = readable_bytes(growth) if growth is not None else "unknown"
+    told = format_bytes(growth) if growth is not None else "unknown"
     step_cost = statistics.median(each.step_cost for each in seen)
     trial_cost = statistics.median(each.trial_cost for each in seen)
     print(
-        f"{name:<18}{right:>3}/{TIMES:<3} {told:>10} {readable_bytes(amount):>10} {share:>7}"
+        f"{name:<18}{right:>3}/{TIMES:<3} {told:>10} {format_bytes(amount):>10} {share:>7}"
         f"{step_cost:>12.1f}x{trial_cost:>11.1f}x",
         flush=True,
     )
@@ -103,18 +102,19 @@ def _is_right(name: str, leak: Leak) -> bool:
     return right
 
 
-def _sought(server: Server, machine: dict[str, object], name: str, folder: Path) -> Seen:
-    words = ["scenario=callable", f"scenario.target=tests.leak.planted:{name}", "tracking=none"]
+def _sought(server: TrialServer, name: str, folder: Path) -> Seen:
+    words = [
+        "scenario=callable",
+        f"scenario.target=tests.integration.leak.planted:{name}",
+        "tracking=none",
+    ]
     few = ["measure.timing_processes=1", "measure.memory_processes=0"]
-    cell = composition.plan([*words, *few], folder / "sweep").cells[0]
-    run = lifecycle.open_run(cells.to_measure(cell), Path(tempfile.mkdtemp(dir=folder)))
-    took = {}
-    while (assignment := run.next) is not None:
-        began = time.monotonic()
-        lifecycle.add_trial(run, server.run(assignment, 300))
-        took[assignment.kind] = time.monotonic() - began
-    record = lifecycle.close_run(run, machine)
-    held = next(each.facts["held"] for each in record.trials if "held" in each.facts)
+    cell = composition.compose_plan([*words, *few]).cells[0]
+    place = Path(tempfile.mkdtemp(dir=folder))
+    run = open_whole(cells.prepare_cell(cell), place, settles_peak=False)
+    took = measure_run(run, server)
+    record = run.close()
+    held = next(each.facts.held for each in record.trials if each.facts.held)
     timed = record.metrics.get("step_seconds")
-    cost = held["traced_seconds_per_step"] / timed if timed else math.nan
+    cost = held.traced_seconds_per_step / timed if timed else math.nan
     return Seen(judge(record), cost, took["host"] / took["timing"])

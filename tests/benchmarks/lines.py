@@ -13,9 +13,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from runner.composing import composition
-from runner.isolation.server import Server
-from runner.plan import Assignment
+from runner.cell import TrialSpec
+from runner.compose import composition
+from runner.processes.server import TrialServer
 
 CELLS = {
     "smallest scenario (large_tensor, eager)": ["scenario=large_tensor", "execution=eager"],
@@ -38,24 +38,24 @@ ROUNDS = 3
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        server = Server(Path(folder) / "server.log")
+        server = TrialServer(Path(folder) / "server.log")
         server.start()
         for name, words in CELLS.items():
             _compare(server, name, words)
         server.stop()
 
 
-def _compare(server: Server, name: str, words: Sequence[str]) -> None:
-    experiment = composition.plan(list(words), Path("/nonexistent")).cells[0].experiment
+def _compare(server: TrialServer, name: str, words: Sequence[str]) -> None:
+    experiment = composition.compose_plan(list(words)).cells[0].experiment
     seconds: dict[bool, list[float]] = {True: [], False: []}
     peaks: dict[bool, list[int]] = {True: [], False: []}
     for number in range(ROUNDS):
         for with_lines in (True, False) if number % 2 else (False, True):
             begun = time.perf_counter()
-            trial = server.run(Assignment(experiment, "memory", number, with_lines=with_lines), 300)
+            trial = server.run(TrialSpec(experiment, "memory", number, with_lines=with_lines), 300)
             seconds[with_lines].append(time.perf_counter() - begun)
             assert trial.outcome.completed, trial.outcome
-            peaks[with_lines].append(int(trial.facts["process_peak_bytes"]))
+            peaks[with_lines].append(int(trial.facts.process_peak_bytes))
     medians = {which: statistics.median(times) for which, times in seconds.items()}
     high = {which: statistics.median(found) for which, found in peaks.items()}
     print(

@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from runner import report
-from runner.report import stacking
+from runner.render import html
+from runner.render.html import lives_layout
 from tests.factories import kept
-from tests.report.lives import many, run_with
+from tests.unit.render.lives import make_many_lives, make_run
 
 COUNTS = (1_000, 10_000, 100_000)
 FRAMES = 30
@@ -65,11 +65,11 @@ def main() -> None:
 
 
 def _measure(browser: Any, count: int, folder: Path) -> None:
-    lives = many(count)
+    lives = make_many_lives(count)
     began = time.monotonic()
-    stack = stacking.stack(lives)
+    stack = lives_layout.stack_bands(lives)
     laid = time.monotonic() - began
-    path = report.write(kept(run_with(lives, max(stack.levels())), folder))
+    path = html.write_page(kept(make_run(lives, max(stack.sum_levels())), folder))
     size = path.stat().st_size
     browser.execute_cdp_cmd("Performance.enable", {})
     browser.get(path.as_uri())

@@ -16,14 +16,21 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 from runner import records
-from runner.composing import composition
-from runner.judging.objective import Objective
-from runner.plan import Plan, Planned
+from runner.analysis.objective import Objective
+from runner.compose import composition
+from runner.engine.grid import Grid
+from runner.engine.measure import measure
+from runner.engine.preload import preload
+from runner.engine.requests import Source
+from runner.engine.run import Run
+from runner.engine.scheduler import LocalExecutor
 from runner.records import Record
-from runner.running import session
-from runner.terminal.progress import Progress
+from runner.render.text.progress import Progress
+from runner.search.source import SearchSource
 
 WORDS = ["experiment=memory_for_speed", "tracking=none"]
 SAMPLERS = ("front", "tpe", "nsgaii", "random")
@@ -32,16 +39,17 @@ SEEDS = range(5)
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
-        plan = composition.plan(WORDS, Path(scratch) / "plan")
-        objective = Objective.of(plan.cells[0].search)
+        plan = composition.compose_plan(WORDS)
+        assert plan.search
+        objective = Objective(plan.search.metrics, plan.search.limits)
         grid = Path(os.environ.get("GRID") or Path(scratch) / "grid")
         if not grid.exists():
-            _measured(replace(plan, search=None), grid)
+            _measured(Grid(replace(plan, search=None)), grid)
         table = {each.cell: each for each in map(records.read_brief, records.find(grid))}
-        front = {each.cell for each in objective.front([*table.values()])}
+        front = {each.cell for each in objective.find_front([*table.values()])}
         print(f"{len(table)} cells, {len(front)} of them the front: {objective.words}")
         for sampler in SAMPLERS:
-            found = [_played(sampler, seed, table, objective, Path(scratch)) for seed in SEEDS]
+            found = [_played(sampler, seed, table) for seed in SEEDS]
             shares = [len(front & set(asked)) / len(front) for asked in found]
             close = [_reached(asked, table, objective) for asked in found]
             print(
@@ -51,7 +59,7 @@ def main() -> None:
                 f"{statistics.mean(close):.1%} of the grid's cells are reached"
             )
         searched = Path(scratch) / "searched"
-        _measured(plan, searched)
+        _measured(SearchSource(plan, WORDS), searched)
         asked = [records.read_brief(each).cell for each in records.find(searched)]
         print(
             f"for real: {len(asked)} cells, {len(front & set(asked))} of the {len(front)} on the "
@@ -59,32 +67,32 @@ def main() -> None:
         )
 
 
-def _measured(plan: Plan, folder: Path) -> None:
-    with session.measured(plan, folder, Progress(), WORDS) as done:
-        assert not done.result.interrupted
+def _measured(source: Source, folder: Path) -> None:
+    with preload() as server:
+        result = measure(source, folder, LocalExecutor(server), [Progress()])
+    assert not result.stopped
 
 
-def _played(
-    sampler: str, seed: int, table: dict[str, Record], objective: Objective, scratch: Path
-) -> list[str]:
-    """The cells that a search asks for, told what their records say."""
-    asked: dict[str, None] = {}
-
-    def ask(cells: Sequence[Planned]) -> list[list[float]]:
-        asked.update(dict.fromkeys(cell.experiment.cell for cell in cells))
-        return [objective.told(table[cell.experiment.cell]) for cell in cells]
-
+def _played(sampler: str, seed: int, table: dict[str, Record]) -> list[str]:
+    """Return the cells that a search asks for, told what their records say."""
     words = [f"hydra/sweeper/sampler={sampler}", f"hydra.sweeper.sampler.seed={seed}"]
-    played = scratch / "played"
-    played.mkdir(exist_ok=True)  # where the sweeper leaves its own account
-    composition.search([*WORDS, *words], played, ask)
-    return [*asked]
+    source, asked = SearchSource(composition.compose_plan([*WORDS, *words])), list[str]()
+    while requests := source.ask():
+        for request in requests:
+            experiment = request.cell.experiment
+            asked.append(experiment.cell)
+            record = table[experiment.cell]
+            run = SimpleNamespace(experiment=experiment, get_record=lambda record=record: record)
+            source.tell(cast(Run, run))
+    return asked
 
 
 def _reached(asked: Sequence[str], table: dict[str, Record], objective: Objective) -> float:
     """The share of the grid's cells, front or not, that something found is as good as."""
-    known = [values for each in asked if (values := objective.values(table[each])) is not None]
-    of_all = [values for each in table.values() if (values := objective.values(each)) is not None]
+    known = [values for each in asked if (values := objective.get_values(table[each])) is not None]
+    of_all = [
+        values for each in table.values() if (values := objective.get_values(each)) is not None
+    ]
     reached = sum(
         any(all(a <= b for a, b in zip(one, other, strict=True)) for one in known)
         for other in of_all

@@ -23,24 +23,29 @@ BRIEF = ("measure.timing_processes=1", "measure.steps=5", "measure.max_seconds=0
 
 _SWEEP = """
 import json, sys, time
-from runner.running import engine
-from runner.verbs import run
+from runner.commands import _measurement as measuring, call
+from runner.engine.events import MeasurementEnded
+from runner.render.listeners import SweepFilesListener
 
 def peak():
     status = open("/proc/self/status").read()
     return int(status.partition("VmHWM:")[2].split()[0]) / 1e3
 
-times, original = [time.monotonic()], engine.run_all
-def run_all(*arguments):
+times, measure, on = [time.monotonic()], measuring.measure, SweepFilesListener.on
+def begin(*arguments):
     times.append(time.monotonic())
-    result = original(*arguments)
-    times.append(time.monotonic())
-    times.append(peak())
-    return result
+    return measure(*arguments)
 
-engine.run_all = run_all
-code = run.main(sys.argv[1:])
-print(json.dumps([code, *times, time.monotonic(), peak()]))
+def end(self, event):
+    if isinstance(event, MeasurementEnded):
+        times.extend([time.monotonic(), peak()])
+    on(self, event)
+    if isinstance(event, MeasurementEnded):
+        times.append(time.monotonic())
+
+measuring.measure, SweepFilesListener.on = begin, end
+code = call("run", sys.argv[1:])
+print(json.dumps([code, *times, peak()]))
 """
 
 _TABLE = """
@@ -57,19 +62,21 @@ print(len(frame), seconds, int(status.partition("VmHWM:")[2].split()[0]) / 1e3)
 _PLAN = """
 import json, sys, time
 from pathlib import Path
-from runner.composing import composition
-from runner.running import engine
+from runner.compose import composition
+from runner.engine.grid import Grid
+from runner.engine.open_runs import OpenRuns
+from runner.engine.scheduler import LocalExecutor
 
 def resident():
     status = open("/proc/self/status").read()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1e3
 
-started, began = time.monotonic(), resident()
-plan = composition.plan(sys.argv[2:], Path(sys.argv[1]))
-planned = time.monotonic()
-with engine.open_plan(plan, Path(sys.argv[1])):
-    opened = time.monotonic()
-    print(json.dumps([len(plan.cells), planned - started, opened - planned, resident() - began]))
+started, began = time.process_time(), resident()
+plan = composition.compose_plan(sys.argv[2:])
+planned = time.process_time()
+OpenRuns(Path(sys.argv[1]), LocalExecutor(None)).open(Grid(plan).ask())
+opened = time.process_time()
+print(json.dumps([len(plan.cells), planned - started, opened - planned, resident() - began]))
 """
 
 SIDE_BY_SIDE = (
@@ -95,9 +102,9 @@ def plan_of(cells: int) -> None:
         count, planning, opening, megabytes = _told(_PLAN, words, outputs)
     assert count == cells
     print(
-        f"{cells:>6} cells: {1000 * planning / cells:.2f} ms a cell to plan  [at most 3; the first "
-        f"of all takes 0.2 s], {1000 * opening / cells:.2f} ms for its folder; "
-        f"{megabytes:.0f} MB more in the parent"
+        f"{cells:>6} cells: {1000 * planning / cells:.2f} ms of processor time a cell to plan  "
+        f"[at most 1; the first of all takes 0.2 s], {1000 * opening / cells:.2f} ms "
+        f"for its folder; {megabytes:.0f} MB more in the parent"
     )
 
 
@@ -127,7 +134,7 @@ def sweep_of(cells: int, tracking: str) -> None:
         folders = records.find(Path(outputs))
         trials = [trial for folder in folders for trial in records.read_trials(folder)]
     # What a memory trial's steps take nobody measures: all of it counts as cost.
-    work = sum(phase.get("seconds") or 0.0 for trial in trials for phase in trial.phases.values())
+    work = sum(phase.seconds or 0.0 for trial in trials for phase in trial.phases.values())
     running = ended - opened
     print(
         f"{cells:>5} cells, {len(trials)} trials, {tracking}: "

@@ -24,9 +24,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import msgspec
+
 from runner import records
-from runner.judging import comparison, estimate, repeats, selection
-from runner.judging.comparison import Row, Verdict
+from runner.analysis import comparison, estimate, repeatability, selection
+from runner.analysis.comparison import ComparisonRow, RowVerdict
 from runner.records import Record, Trial
 
 PAIRS = 20
@@ -37,7 +39,7 @@ SHORT = (
     ("scenario=tensor_per_step",),
     ("scenario=optimizer_slots", "scenario.size=100"),
 )
-DIFFERENT = (Verdict.BETTER, Verdict.WORSE)
+DIFFERENT = (RowVerdict.BETTER, RowVerdict.WORSE)
 METRICS = ("tensor_peak_bytes", "tensor_growth_bytes_per_step", "step_seconds")
 
 
@@ -59,7 +61,7 @@ def main() -> None:
 
 
 def same() -> None:
-    rows: list[Row] = []
+    rows: list[ComparisonRow] = []
     started = time.monotonic()
     for words in SHORT:
         cells = _sweep(*words, f"seed=range({2 * PAIRS})")
@@ -85,7 +87,7 @@ def drawn(cell: Record, pairs: int = 100) -> str:
     """What a hundred pairs that draw from one pool of processes are called; and a hundred of which
     one side holds 1 % more."""
     random = Random(0)
-    more = round(0.01 * max(estimate.samples(cell.trials, "tensor_peak_bytes", cell.spec)))
+    more = round(0.01 * max(estimate.list_samples(cell.trials, "tensor_peak_bytes", cell.spec)))
     said = []
     for held in (0, more):
         both = [_two_of(cell, random, held) for _ in range(pairs)]
@@ -101,24 +103,25 @@ def drawn(cell: Record, pairs: int = 100) -> str:
 
 
 def _two_of(cell: Record, random: Random, held: int) -> tuple[Record, Record]:
-    trials = random.sample(cell.trials, 2 * repeats.MOST)
-    holding = [_holding(trial, held) for trial in trials[repeats.MOST :]]
-    return _as_a_run_would(cell, trials[: repeats.MOST]), _as_a_run_would(cell, holding)
+    trials = random.sample(cell.trials, 2 * repeatability.MOST)
+    holding = [_holding(trial, held) for trial in trials[repeatability.MOST :]]
+    return _as_a_run_would(cell, trials[: repeatability.MOST]), _as_a_run_would(cell, holding)
 
 
 def _holding(trial: Trial, more: int) -> Trial:
     """As if so many bytes more had been there all along."""
-    peak = trial.facts["tensor_peak_bytes"] + more
-    live = [bytes_ + more for bytes_ in trial.steps["tensor_live_bytes"]]
-    facts = {**trial.facts, "tensor_peak_bytes": peak}
-    return replace(trial, facts=facts, steps={**trial.steps, "tensor_live_bytes": live})
+    peak = trial.facts.tensor_peak_bytes + more
+    live = tuple(bytes_ + more for bytes_ in trial.steps.tensor_live_bytes)
+    facts = msgspec.structs.replace(trial.facts, tensor_peak_bytes=peak)
+    steps = msgspec.structs.replace(trial.steps, tensor_live_bytes=live)
+    return replace(trial, facts=facts, steps=steps)
 
 
 def _as_a_run_would(cell: Record, trials: list[Trial]) -> Record:
     taken = trials[:1]
-    while repeats.needs_more(taken, cell.spec["execution"]) and len(taken) < len(trials):
+    while repeatability.needs_more_trials(taken, cell.spec.execution) and len(taken) < len(trials):
         taken = trials[: len(taken) + 1]
-    found = estimate.summarise(taken, cell.spec)
+    found = estimate.estimate_metrics(taken, cell.spec)
     return replace(
         cell, trials=tuple(taken), metrics=found.metrics, intervals=found.intervals,
         unavailable=found.unavailable,
@@ -141,7 +144,7 @@ def slower(measure: str) -> None:
         if row.metric == "step_seconds"
     ]  # fmt: skip
     ratios = sorted(row.ratio or 0.0 for row in rows)
-    found = sum(row.verdict is Verdict.WORSE for row in rows)
+    found = sum(row.verdict is RowVerdict.WORSE for row in rows)
     wanted = "  [at least 9]" if measure == "standard" else ""
     print(
         f"A/B, 15 % more work a step, measure={measure}: found in {found} of {len(rows)}{wanted}; "
@@ -160,7 +163,7 @@ def larger() -> None:
         for row in _judged(*_halves(cells, "elements", 250_000))
         if row.metric == "tensor_peak_bytes"
     ]
-    found = sum(row.verdict is Verdict.WORSE for row in rows)
+    found = sum(row.verdict is RowVerdict.WORSE for row in rows)
     print(f"A/B, 1 % more held: found in {found} of {len(rows)}  [all]")
 
 
@@ -172,19 +175,19 @@ def _sweep(*words: str) -> list[Record]:
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         found = [records.read(folder) for folder in records.find(Path(outputs) / "sweeps")]
-    return sorted(found, key=lambda record: record.spec["seed"])
+    return sorted(found, key=lambda record: record.spec.seed)
 
 
 def _halves(cells: list[Record], parameter: str, value: Any) -> tuple[list[Record], list[Record]]:
     """Those with that value, and the others, in step."""
-    own = [cell.spec["parameters"][parameter] for cell in cells]
+    own = [cell.spec.parameters[parameter] for cell in cells]
     return (
         [cell for cell, its in zip(cells, own, strict=True) if its == value],
         [cell for cell, its in zip(cells, own, strict=True) if its != value],
     )
 
 
-def _judged(baselines: list[Record], candidates: list[Record]) -> list[Row]:
+def _judged(baselines: list[Record], candidates: list[Record]) -> list[ComparisonRow]:
     return [
         row
         for one, other in zip(baselines, candidates, strict=True)
@@ -194,10 +197,10 @@ def _judged(baselines: list[Record], candidates: list[Record]) -> list[Row]:
     ]
 
 
-def _different(rows: list[Row]) -> int:
+def _different(rows: list[ComparisonRow]) -> int:
     return sum(row.verdict in DIFFERENT for row in rows)
 
 
-def _counted(rows: list[Row]) -> str:
+def _counted(rows: list[ComparisonRow]) -> str:
     counts = Counter(str(row.verdict) for row in rows)
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())

@@ -13,8 +13,8 @@ import pkgutil
 from runner.claims.expectation import Expectation
 
 
-def known() -> dict[str, type[Expectation]]:
-    """Every comparison by its word."""
+def find_comparisons() -> dict[str, type[Expectation]]:
+    """Return every comparison by its word."""
     modules = (importlib.import_module(f"{__name__}.{each.name}")
                for each in pkgutil.iter_modules(__path__))  # fmt: skip
     return {

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from runner.claims.expectation import Cells, Finding, OfMetric, Tested
-from runner.claims.readings import measure
-from runner.judging import selection
-from runner.judging.law import law
-from runner.judging.tolerance import tolerance
+from runner.analysis import selection
+from runner.analysis.law import find_law
+from runner.analysis.tolerance import find_tolerance
+from runner.claims.expectation import CaseRecords, ExpectationResult, Finding, MetricExpectation
+from runner.claims.readings import find_metric
 
-_SAID = {
+_WORDS = {
     "flat": "is flat",
     "grows": "grows",
     "linear": "grows linearly",
@@ -24,25 +24,27 @@ _SAID = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Growth(OfMetric):
+class GrowthExpectation(MetricExpectation):
+    """Holds the law that a metric follows over the sizes against the one that is named."""
+
     word: ClassVar[str] = "growth"
     needs_sizes: ClassVar[bool] = True
     growth: str
     shape: Literal["flat", "grows", "linear", "quadratic", "exponential"]
     """A law; or `grows`, from each size to the next, whatever the law."""
 
-    def test(self, cells: Cells) -> Tested:
-        read, covers = self.read(cells.run), tuple(range(len(cells.sizes)))
+    def test(self, records: CaseRecords) -> ExpectationResult:
+        read, covers = self.read(records.run), tuple(range(len(records.sizes)))
         values = [each.value for each in read if each.value is not None]
         if len(values) < len(read):
             why = next(each.why for each in read if each.value is None)
-            return Tested(self, read, (), (Finding(covers, None, why=why),))
-        points = zip(cells.sizes, values, strict=True)
-        found = law(points, tolerance(measure(self.metric)))
+            return ExpectationResult(self, read, (), (Finding(covers, None, why=why),))
+        points = zip(records.sizes, values, strict=True)
+        found = find_law(points, find_tolerance(find_metric(self.metric)))
         assert found is not None  # a claim has sizes enough
         holds = found.rises if self.shape == "grows" else found.shape == self.shape
-        words = found.words(selection.short(cells.field))
-        return Tested(self, read, (), (Finding(covers, holds, why=words),))
+        words = found.describe(selection.shorten_field(records.field))
+        return ExpectationResult(self, read, (), (Finding(covers, holds, why=words),))
 
-    def rule(self) -> str:
-        return f"{self.label} {_SAID[self.shape]}"
+    def write_rule(self) -> str:
+        return f"{self.label} {_WORDS[self.shape]}"

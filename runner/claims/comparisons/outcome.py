@@ -8,32 +8,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from runner.claims.expectation import Cells, Expectation, Finding, Tested
+from runner.claims.expectation import CaseRecords, Expectation, ExpectationResult, Finding
 from runner.records import Record, Status
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome(Expectation):
+class OutcomeExpectation(Expectation):
+    """Holds the end of each cell against the one that is named."""
+
     word: ClassVar[str] = "outcome"
     outcome: Literal["completed", "failed", "out_of_memory", "timed_out", "killed"]
     says: str | None = None
     """Part of the reason."""
 
-    def test(self, cells: Cells) -> Tested:
-        return Tested(self, (), (), tuple(self._end(n, each) for n, each in enumerate(cells.run)))
+    def test(self, records: CaseRecords) -> ExpectationResult:
+        return ExpectationResult(
+            self, (), (), tuple(self._judge_end(n, each) for n, each in enumerate(records.run))
+        )
 
-    def _end(self, size: int, record: Record) -> Finding:
+    def _judge_end(self, size: int, record: Record) -> Finding:
         outcome = record.outcome
-        told = "completed" if outcome.completed else record.outcome.brief
+        end = "completed" if outcome.completed else outcome.brief
         if outcome.status in (Status.INTERRUPTED, Status.UNSUPPORTED):
-            return Finding((size,), None, why=told)
-        said = self.says is None or self.says.lower() in (outcome.reason or "").lower()
-        return Finding((size,), outcome.status.value == self.outcome and said, why=told)
+            return Finding((size,), None, why=end)
+        is_said = self.says is None or self.says.lower() in (outcome.reason or "").lower()
+        return Finding((size,), outcome.status.value == self.outcome and is_said, why=end)
 
-    def rule(self) -> str:
+    def write_rule(self) -> str:
         says = f", saying {self.says!r}" if self.says else ""
         return f"ends {self.outcome.replace('_', ' ')}{says}"
 
-    def brief(self, tested: Tested) -> str:
-        texts = dict.fromkeys(finding.why for finding in tested.findings)
+    def write_brief(self, result: ExpectationResult) -> str:
+        texts = dict.fromkeys(finding.why for finding in result.findings)
         return "; ".join(text if len(text) <= 110 else f"{text[:107]}..." for text in texts)

@@ -10,17 +10,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from runner.analysis import comparison, selection
 from runner.claims import readings
-from runner.claims.expectation import Bounded, Cells, Tested, listed, shown
-from runner.claims.readings import Reading, measure
+from runner.claims.expectation import (
+    BoundedExpectation,
+    CaseRecords,
+    ExpectationResult,
+    join_values,
+    write_values,
+)
+from runner.claims.readings import Reading, find_metric
 from runner.errors import BadInput
-from runner.judging import comparison, selection
 from runner.metrics import METRICS
 from runner.records import Record
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ratio(Bounded):
+class RatioExpectation(BoundedExpectation):
+    """Holds the metric of `run` against that of `against`, or against another of `run`."""
+
     word: ClassVar[str] = "ratio"
     ratio: str
     to: str | None = None
@@ -42,16 +50,18 @@ class Ratio(Bounded):
                 "Add `against` to the case, or `to: METRIC` for another metric of the same cell.",
             )
 
-    def test(self, cells: Cells) -> Tested:
-        ours = self.read(cells.run)
-        theirs = tuple(readings.read(record, self._lower) for record in cells.against)
+    def test(self, records: CaseRecords) -> ExpectationResult:
+        ours = self.read(records.run)
+        theirs = tuple(readings.read_metric(record, self._lower) for record in records.against)
         findings = tuple(
-            self.within(n, self._quotient(ours[n], theirs[n], cells.run[n], cells.against[n]))
+            self.judge_reading(
+                n, self._compute_ratio(ours[n], theirs[n], records.run[n], records.against[n])
+            )
             for n in range(len(ours))
         )
-        return Tested(self, ours, theirs, findings)
+        return ExpectationResult(self, ours, theirs, findings)
 
-    def _quotient(self, one: Reading, other: Reading, run: Record, against: Record) -> Reading:
+    def _compute_ratio(self, one: Reading, other: Reading, run: Record, against: Record) -> Reading:
         if one.value is None and one.interval is None:
             return one
         if other.value is None:
@@ -62,39 +72,41 @@ class Ratio(Bounded):
             if row.ratio is None or row.interval is None:
                 return Reading(None, why=row.reason or "one process can't tell")
             return Reading(row.ratio, row.interval)
-        value = None if one.value is None else _over(one.value, other.value)
+        value = None if one.value is None else _divide(one.value, other.value)
         if one.interval is None or other.interval is None:
             return Reading(value, why=one.why)
         # Bytes are not below 0; where an interval is, there is just no telling how small they are.
         (one_low, one_high), (other_low, other_high) = (
             (max(0.0, low), max(0.0, high)) for low, high in (one.interval, other.interval)
         )
-        bounds = (_over(one_low, other_high), _over(one_high, other_low))
+        bounds = (_divide(one_low, other_high), _divide(one_high, other_low))
         return Reading(value, bounds, one.why)
 
-    def rule(self) -> str:
-        over = measure(self.to).label if self.to else "that of the other"
-        return f"{self.label} over {over} {self.bounds()}"
+    def write_rule(self) -> str:
+        over = find_metric(self.to).label if self.to else "that of the other"
+        return f"{self.label} over {over} {self.write_bounds()}"
 
-    def brief(self, tested: Tested) -> str:
-        return f"{self.label} {listed(self._ratios(tested))}"
+    def write_brief(self, result: ExpectationResult) -> str:
+        return f"{self.label} {join_values(self._write_ratios(result))}"
 
-    def whole(self, tested: Tested) -> str:
+    def write_figures(self, result: ExpectationResult) -> str:
         sides = zip(
-            self._ratios(tested), shown(self.metric, tested.readings),
-            shown(self._lower, tested.against), strict=True,
+            self._write_ratios(result), write_values(self.metric, result.readings),
+            write_values(self._lower, result.against), strict=True,
         )  # fmt: skip
         return f"{self.label} {', '.join(f'{x} ({one} : {other})' for x, one, other in sides)}"
 
-    def series(self, tested: Tested) -> list[tuple[str, Sequence[Reading]]]:
-        return [("run", tested.readings), ("against", tested.against)]
+    def list_series(self, result: ExpectationResult) -> list[tuple[str, Sequence[Reading]]]:
+        return [("run", result.readings), ("against", result.against)]
 
-    def _ratios(self, tested: Tested) -> list[str]:
-        return [readings.bounded(each.measured, each.interval, "x") for each in tested.findings]
+    def _write_ratios(self, result: ExpectationResult) -> list[str]:
+        return [
+            readings.write_bounded(each.measured, each.interval, "x") for each in result.findings
+        ]
 
 
-def _over(one: float, other: float) -> float:
-    """Nothing over nothing is the same."""
+def _divide(one: float, other: float) -> float:
+    """Return the ratio; of nothing over nothing it is 1."""
     if one == other:
         return 1.0
     return one / other if other else math.inf

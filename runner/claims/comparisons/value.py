@@ -8,23 +8,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from runner.claims.expectation import Cells, InUnits, Tested
+from runner.claims.expectation import CaseRecords, ExpectationResult, UnitExpectation
 
 
 @dataclass(frozen=True, kw_only=True)
-class Value(InUnits):
+class ValueExpectation(UnitExpectation):
+    """Holds a metric against thresholds."""
+
     word: ClassVar[str] = "value"
     value: str
 
-    def test(self, cells: Cells) -> Tested:
-        read = self.read(cells.run)
-        counted = zip(read, self.units(cells.run), strict=True)
-        findings = (self.within(n, each.over(unit)) for n, (each, unit) in enumerate(counted))
-        return Tested(self, read, (), tuple(findings))
+    def test(self, records: CaseRecords) -> ExpectationResult:
+        read = self.read(records.run)
+        counted = zip(read, self.compute_units(records.run), strict=True)
+        findings = (
+            self.judge_reading(n, each.divide(unit)) for n, (each, unit) in enumerate(counted)
+        )
+        return ExpectationResult(self, read, (), tuple(findings))
 
-    def rule(self) -> str:
-        return f"{self.label}{self.in_units()} {self.bounds()}"
+    def write_rule(self) -> str:
+        return f"{self.label}{self.write_unit()} {self.write_bounds()}"
 
-    def made(self, tested: Tested) -> list[str]:
-        in_units = [f"that is {self.counted(tested)}"] if self.unit else []
-        return [*in_units, *super().made(tested)]
+    def list_notes(self, result: ExpectationResult) -> list[str]:
+        in_units = [f"that is {self.write_counted(result)}"] if self.unit else []
+        return [*in_units, *super().list_notes(result)]

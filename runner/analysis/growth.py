@@ -1,0 +1,336 @@
+"""How many bytes a step stay: one judgement for tensors and for the host. Core: NumPy.
+
+What a step leaves behind is growth if it stays: after the warm-up, and without what Python's
+collector frees. `judge` looks at the second half of the steps, whatever there is before being
+warm-up, and answers
+
+    0       level; or it came back to what it was before: a sawtooth (a cache that is emptied,
+            garbage that waits for the collector)
+    a rate  lowest and highest both rise through that half, by more than it ever fell back; no one
+            jump makes more than half of the rise, and it isn't dying down
+    null    it rose, but too little or too irregularly to say that it will go on; and how many steps
+            would tell
+
+On the host malloc's own books are asked, too: resident memory is level while what was free is
+filled, and rises for a while because garbage waits that goes at once. Then it is null.
+
+What `0` can hide is named: what stays level for half of all steps and rises later; what adds up to
+less than the meter's resolution; and under a sawtooth, to less than a quarter of its height.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from runner.facts import MallocBooks
+from runner.metrics import format_bytes
+from runner.records import Trial
+
+
+@dataclass(frozen=True)
+class MeterTolerance:
+    """The smallest differences that a meter can tell."""
+
+    resolution_bytes: int
+    """A series that moves by no more is level."""
+    floor_bytes: int
+    """A rise of less, over the second half of the steps, isn't called growth yet."""
+    settled_share: float
+    """Share of what the first half of the steps took: a rise of less in the second is its end, if
+    it is less than an eighth of the floor, too."""
+
+
+TENSOR = MeterTolerance(resolution_bytes=0, floor_bytes=0, settled_share=0.0)
+"""Every byte is known."""
+
+HOST = MeterTolerance(resolution_bytes=4096, floor_bytes=256 * 1024, settled_share=0.02)
+"""Resident memory comes in pages, and malloc's arenas in leaps: two of its smallest are the floor.
+Over 200 steps that is 2.6 kB a step."""
+
+ALLOCATOR = MeterTolerance(resolution_bytes=64_000, floor_bytes=256 * 1024, settled_share=0.02)
+"""TensorFlow's own figure, which counts what a tensor's chunk has beyond it."""
+
+BOOKS = MeterTolerance(resolution_bytes=2048, floor_bytes=32 * 1024, settled_share=0.02)
+"""Malloc's books are exact, but caches come and go in them."""
+
+HOST_STEPS = 200
+HOST_SECONDS = 10.0
+HOST_LEAST_STEPS = 30
+"""Slow growth on the host needs this many steps, or this many seconds of them, and never fewer."""
+
+_LEAST_STEPS = 4
+_ONE_JUMP = 0.51
+"""Of a rise: more than half, but neither of two that are alike but for a scalar."""
+_RETURNED, _RISEN = 0.25, 0.5
+"""Shares of the largest fall: a rise of no more is a return, one of more is none."""
+_DYING = 0.34
+"""By how much of the whole rise the last quarter may rise less than the first."""
+
+_FALLS = 3
+"""So often garbage must have gone before a rise that goes on is growth."""
+
+_SPREAD_STEPS = 50
+"""Of half a series: enough for tenths to say something."""
+_MARGIN = 1.25
+"""More steps than a rise needs to reach the floor, as far as is known of it."""
+_MOST_POINTS = 500  # the slope of a longer series is taken from as many of its points
+
+
+@dataclass(frozen=True)
+class ProcessGrowth:
+    """The growth of one process."""
+
+    bytes_per_step: float | None
+    steps_needed: int | None = None
+    """The number of steps that would tell, where the rate is null."""
+    at_most_bytes_per_step: float | None = None
+    """A bound, where the rate is null: what rose in the second half, as if it all were growth; null
+    where too few steps were taken for even that."""
+    sawtooth_bytes: float = 0.0
+    """The height of what falls back now and then; 0 where nothing does."""
+    collected_bytes: float = 0.0
+    """The part of it that was garbage in the end, which Python's collector then freed."""
+
+
+def judge_tensors(trial: Trial) -> ProcessGrowth | None:
+    """Return the growth of tensors in a memory trial; None where it has no samples."""
+    live = trial.steps.tensor_live_bytes
+    return judge_series(live, trial.steps.tensor_collected_bytes, TENSOR) if live else None
+
+
+def judge_host(trial: Trial) -> ProcessGrowth | None:
+    """Return the growth of host memory in a timing trial; None where it has no samples."""
+    resident = trial.steps.host_bytes
+    if not resident:
+        return None
+    if not is_enough_for_host(len(resident), sum(trial.steps.seconds)):
+        return ProcessGrowth(None, HOST_STEPS)
+    collected = float(trial.facts.host_collected_bytes or 0)
+    books = trial.facts.malloc
+    found = judge_series(resident, _spread_garbage(resident, collected, books), HOST)
+    return _check_against_books(found, resident, books)
+
+
+def _check_against_books(
+    found: ProcessGrowth, resident: Sequence[float], books: MallocBooks | None
+) -> ProcessGrowth:
+    """Return `found`, unless what malloc has in use says otherwise: resident memory does not show
+    how a leak fills malloc's free memory, nor how garbage leaves it."""
+    if books is None or found.bytes_per_step is None:
+        return found
+    in_use = np.asarray(books.in_use_bytes, dtype=float)
+    half = resident[len(resident) // 2 :]
+    if found.bytes_per_step:
+        fall = max(half) - min(half)
+        falls = np.count_nonzero(_list_falls(in_use) > _ONE_JUMP * fall)
+        doubted = bool(0 < falls < _FALLS)
+    else:
+        filled = judge_series(in_use.tolist(), None, BOOKS).bytes_per_step
+        doubted = bool(filled) and not found.sawtooth_bytes
+    if not doubted:
+        return found
+    late = in_use[np.asarray(books.steps) >= len(resident) // 2]
+    filling = np.ptp(late) if len(late) else 0.0
+    most = max(found.bytes_per_step, float(max(np.ptp(half), filling)) / (len(half) - 1))
+    return replace(
+        found,
+        bytes_per_step=None,
+        steps_needed=_round_up(2 * len(resident)),
+        at_most_bytes_per_step=most,
+    )
+
+
+def is_enough_for_host(steps: int, seconds: float) -> bool:
+    """Return True if so many steps, in so many seconds, can tell slow growth."""
+    return steps >= HOST_LEAST_STEPS and (steps >= HOST_STEPS or seconds >= HOST_SECONDS)
+
+
+def judge_series(
+    series: Sequence[float], collected: Sequence[float] | None, tolerance: MeterTolerance
+) -> ProcessGrowth:
+    """Return what a series of bytes after each step says; `collected` of them were garbage."""
+    whole = np.asarray(series, dtype=float)
+    garbage = np.asarray(collected, dtype=float) if collected else np.zeros_like(whole)
+    held = whole - garbage
+    count = len(held)
+    start = count // 2 if count < _LEAST_STEPS else min(count // 2, count - 3)
+    half = held[start:]
+    tooth = _measure_sawtooth(whole, held, tolerance)
+    freed = float(garbage[-1]) if tooth else 0.0
+
+    def growth(rate: float | None, steps: int | None = None) -> ProcessGrowth:
+        return ProcessGrowth(rate, steps, sawtooth_bytes=tooth, collected_bytes=freed)
+
+    warmed_up = max(0.0, float(half[0] - held[0]))
+    settled = min(tolerance.settled_share * warmed_up, tolerance.floor_bytes / 8)
+    level = max(tolerance.resolution_bytes, settled)
+    if count >= 2 and np.ptp(half) <= level:
+        return growth(0.0)
+    if count < _LEAST_STEPS:
+        return growth(None, 5)
+    first, second = half[: (len(half) + 1) // 2], half[(len(half) + 1) // 2 :]
+    before = held[: start + len(first)]
+    rise = float(min(second.min() - first.min(), second.max() - before.max()))
+    if half[-1] - half[0] <= level and rise <= level:
+        return growth(0.0)
+    if _has_come_back(held, level) and rise <= max(level, _RETURNED * _find_largest_fall(held)):
+        return growth(0.0)
+    fall = _find_largest_fall(half)
+    is_high = rise * len(half) / len(second) >= tolerance.floor_bytes
+    if is_high and rise > max(level, _RISEN * fall) and _is_steady(half):
+        return growth(_compute_rate(first, second, fall > level))
+    sure = max(rise - tolerance.resolution_bytes, tolerance.resolution_bytes)
+    total = max(sure, 1) * len(half) / len(second)
+    steps = _round_up(max(2 * count, _MARGIN * count * tolerance.floor_bytes / total))
+    most = (float(np.ptp(half)) + tolerance.resolution_bytes) / (len(half) - 1)
+    return replace(growth(None, steps), at_most_bytes_per_step=most)
+
+
+def _has_come_back(held: Any, level: float) -> bool:
+    """Return True if it fell more than once, or once to where it began.
+
+    Once and not so far, part of the warm-up may have been given back.
+    """
+    drops = _list_falls(held)
+    largest = drops.max(initial=0.0)
+    if largest <= level:
+        return False
+    large = drops >= largest / 2
+    return int(large.sum()) >= 2 or float(held[int(drops.argmax()) + 1]) <= held[0] + level
+
+
+def _list_falls(held: Any) -> Any:
+    """Return by how much each step is below the one before it; 0 where it is not."""
+    return np.maximum(0.0, held[:-1] - held[1:])
+
+
+def _is_steady(half: Any) -> bool:
+    """Return True if a rise is made of many, all along, and of as many late as early.
+
+    All along: a few jumps make a slope, too, but leave most tenths level with those before. So of
+    the eight rises from a tenth to the next but one (growth may come in stairs), six at least must
+    be half of what the slope promises. Under a sawtooth tenths go up and down anyway.
+    """
+    rises = np.diff(half)
+    span = float(np.ptp(half))
+    if rises.max() > _ONE_JUMP * span:
+        return False
+    if len(half) >= _SPREAD_STEPS and np.count_nonzero(_list_falls(half) > span / 4) < 2:
+        tenths = [float(np.median(part)) for part in np.array_split(half, 10)]
+        promised = compute_slope(half.tolist()) * len(half) / 5
+        kept = sum(
+            later - earlier > promised / 2
+            for earlier, later in zip(tenths, tenths[2:], strict=False)
+        )
+        if promised <= 0 or kept < 6:
+            return False
+    levels = [float(part.mean()) for part in np.array_split(half, min(4, len(half)))]
+    early, late = levels[1] - levels[0], levels[-1] - levels[-2]
+    return late - early >= -_DYING * (levels[-1] - levels[0])
+
+
+def _compute_rate(first: Any, second: Any, falls: bool) -> float:
+    """Return bytes a step: from trough to trough where there are any, else Theil and Sen's
+    slope."""
+    if falls:
+        low, later = int(first.argmin()), len(first) + int(second.argmin())
+        return float((second.min() - first.min()) / (later - low))
+    return compute_slope([*first, *second])
+
+
+def _measure_sawtooth(whole: Any, held: Any, tolerance: MeterTolerance) -> float:
+    """Return how far a sawtooth reaches above where it falls to, the collection at the end
+    included; 0 where there is none.
+
+    What one step adds and another drops is no sawtooth: it builds up over several.
+    """
+    fall = max(_find_largest_fall(whole), float((whole - held)[-1]))
+    steepest = float(np.diff(whole).max(initial=0.0))
+    return fall if fall > max(tolerance.floor_bytes, 1.5 * steepest) else 0.0
+
+
+def _find_largest_fall(series: Any) -> float:
+    """Return how far the series falls at most below what it had reached."""
+    return float((np.maximum.accumulate(series) - series).max())
+
+
+def _spread_garbage(
+    resident: Sequence[float], collected: float, books: MallocBooks | None
+) -> list[float]:
+    """Return the garbage after each step where only its sum is known: as if it had piled up evenly
+    since it was last freed.
+
+    What malloc has in use shows when that was, better than what is resident, since malloc may keep
+    it: it fell by half of what had piled up, at the rate of what came after.
+    """
+    last = len(resident) - 1
+    noted: Iterable[tuple[int, float]] = enumerate(resident)
+    freed = collected
+    if books:
+        in_use = books.in_use_bytes  # the lower of two notes: what comes and goes is no fall
+        noted = zip(books.steps, map(min, in_use, [*in_use[:1], *in_use]), strict=False)
+        freed = books.collected_bytes or collected  # malloc's own sum, where it was asked
+    since, highest = 0, -math.inf
+    for step, bytes_ in noted:
+        at_that_rate = freed * (step - since) / max(1, last - step)
+        if highest - bytes_ > max(min(freed, at_that_rate) / 2, BOOKS.floor_bytes):
+            since, highest = step, bytes_
+        highest = max(highest, bytes_)
+    length = max(1, last - since)
+    return [collected * max(0, step - since) / length for step in range(len(resident))]
+
+
+def _round_up(steps: float) -> int:
+    """Return a rough number of steps: one digit or two."""
+    scale: int = 10 ** max(0, math.floor(math.log10(steps)) - 1)
+    return int(math.ceil(steps / scale) * scale)
+
+
+def compute_slope(series: Sequence[float]) -> float:
+    """Return the median of the slopes between all pairs of points (Theil and Sen): a jump or two
+    don't move it."""
+    count = len(series)
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).round().astype(int))
+    points = np.asarray(series, dtype=float)[chosen]
+    first, second = np.triu_indices(len(chosen), k=1)
+    return float(np.median((points[second] - points[first]) / (chosen[second] - chosen[first])))
+
+
+# Over processes, and in words.
+
+
+def list_rates(found: Sequence[ProcessGrowth], *, most: bool) -> list[float]:
+    """Return the processes' rates; none where it is unknown.
+
+    `most`: growth is what most of them show, as on the host; else one is enough, as tensors are
+    exact.
+    """
+    known = [one.bytes_per_step for one in found if one.bytes_per_step is not None]
+    unknown = len(found) - len(known)
+    enough = unknown * 2 < len(found) if most else not unknown or max(known, default=0) > 0
+    return known if enough else []
+
+
+def find_bound(found: Sequence[ProcessGrowth]) -> float | None:
+    """Return what no process' growth is beyond; None where one of them can't even say that."""
+    bounds = [
+        one.at_most_bytes_per_step if one.bytes_per_step is None else one.bytes_per_step
+        for one in found
+    ]
+    known = [bound for bound in bounds if bound is not None]
+    return max(known) if known and len(known) == len(bounds) else None
+
+
+def describe_sawtooth(found: Iterable[ProcessGrowth | None]) -> str:
+    """Return what a person is told where memory rises and falls back; empty where it doesn't."""
+    teeth = [one for one in found if one is not None and one.sawtooth_bytes]
+    if not teeth:
+        return ""
+    highest = max(teeth, key=lambda one: one.sawtooth_bytes)
+    garbage = " of garbage that waits for Python's collector" if highest.collected_bytes else ""
+    return f"a sawtooth, {format_bytes(highest.sawtooth_bytes)} high at the peak{garbage}"

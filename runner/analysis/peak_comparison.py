@@ -1,0 +1,101 @@
+"""Compare what the two cells of a pair hold at their peaks. A view of records.
+
+Core: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runner.allocations import Group, LinePart
+from runner.analysis.selection import Pair
+from runner.metrics import TENSOR_PEAK
+
+
+@dataclass(frozen=True)
+class PeakGroup:
+    """Tensors of one op, shape and dtype, live at the peak of either cell."""
+
+    op: str
+    shape: str
+    dtype: str
+    baseline_count: int
+    baseline_bytes: int
+    candidate_count: int
+    candidate_bytes: int
+    scope: str
+    """The layer or scope that makes most of the difference; empty where TensorFlow tells none."""
+    line: str
+    """The line of code, likewise: `train.py:12`."""
+
+    difference: int = field(init=False)
+    """Candidate minus baseline, in bytes."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "difference", self.candidate_bytes - self.baseline_bytes)
+
+
+@dataclass(frozen=True)
+class PeakComparison:
+    """Both peaks, group by group, the largest difference first. Groups sum to the totals."""
+
+    baseline_bytes: int
+    candidate_bytes: int
+    groups: tuple[PeakGroup, ...]
+
+    @property
+    def apart(self) -> tuple[PeakGroup, ...]:
+        return tuple(
+            group
+            for group in self.groups
+            if group.difference or group.baseline_count != group.candidate_count
+        )
+
+
+def compare_peaks(pair: Pair) -> PeakComparison | str:
+    """Return what makes the difference between the peaks of a pair; or why that is not known."""
+    for name, record in pair.sides:
+        if record.allocations is None:
+            reason = record.unavailable.get(TENSOR_PEAK, "its allocations were not recorded")
+            return f"{name}: {reason}"
+    sums: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    scopes: dict[tuple[str, str, str], Counter[str]] = {}
+    lines: dict[tuple[str, str, str], Counter[str]] = {}
+    for which, (_, record) in enumerate(pair.sides):
+        assert record.allocations is not None
+        for group in record.allocations.groups:
+            key = _key(group)
+            found = sums.setdefault(key, [(0, 0), (0, 0)])
+            count, size = found[which]
+            found[which] = count + group.count, size + group.bytes
+            differences = scopes.setdefault(key, Counter())
+            for scope in group.scopes:
+                differences[scope.scope] += scope.bytes if which else -scope.bytes
+        for line in record.allocations.lines:
+            place = f"{line.file}:{line.line}" if line.file else ""
+            for part in line.parts:
+                differences = lines.setdefault(_key(part), Counter())
+                differences[place] += part.bytes if which else -part.bytes
+    groups = [
+        PeakGroup(*key, *baseline, *candidate, _widest(scopes[key]), _widest(lines.get(key, {})))
+        for key, (baseline, candidate) in sums.items()
+    ]
+    groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
+    return PeakComparison(
+        sum(group.baseline_bytes for group in groups),
+        sum(group.candidate_bytes for group in groups),
+        tuple(groups),
+    )
+
+
+def _key(group: Group | LinePart) -> tuple[str, str, str]:
+    shape = group.shape
+    spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
+    return group.op, spelled, group.dtype
+
+
+def _widest(differences: Mapping[str, int]) -> str:
+    apart = {scope: abs(size) for scope, size in differences.items() if scope and size}
+    return max(sorted(apart), key=apart.__getitem__, default="")

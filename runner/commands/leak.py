@@ -1,0 +1,87 @@
+"""`leak`: what grows from step to step, which line makes it, what holds it, which remedies help."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+
+from runner.commands import SETTINGS, Parser
+from runner.engine.preload import find_environment, is_likely_to_measure, preload
+
+_EPILOG = """\
+examples:
+  python -m runner leak scenario=callable scenario.target=service:handle
+  python -m runner leak scenario=retracing scenario.argument=python_scalar --json
+  python -m runner leak serve.py --port 0
+  python -m runner leak experiment=reported
+
+How much grows is measured as in a run, with steps enough for slow growth (200 of them, or 10 s).
+What it consists of is found in a trial of its own, which traces every allocation on the host: its
+line, its kind (tensor, python, graph, executable, native) and, of what Python holds, the way to it
+from a variable that you know. What is free but kept by malloc is no leak, and is shown apart. Then
+the remedies that need no change of your code are run, each with the command that repeats it; those
+that need one are shown as what to write. Several cells are answered one after the other.
+
+Verdicts: grows, flat, fills (rises and stops), unclear; of a sweep's cell whose scenario, execution
+and device don't go together, unsupported. A traced step may take ten times as long.
+The records are in outputs/leaks/DATE/TIME/: 0 the run itself, then one for each remedy. They go
+into a tracking store with tracking=local or tracking=server; `publish` brings them in later.
+
+Exit codes: 0 every cell has its answer, 1 one has not, 2 bad input, 130 interrupted."""
+
+
+def make_parser() -> Parser:
+    """Return what reads the verb's words."""
+    parser = Parser(
+        "leak",
+        "Says what grows from step to step, which line makes it and what holds it, and tries "
+        "remedies.",
+        _EPILOG,
+        usage="[--json] [--no-remedies] [OVERRIDES] [SCRIPT [ITS WORDS]]",
+        settings=SETTINGS,
+        takes_script=True,
+    )
+    parser.add_json(
+        "{verdict, sentence, tensor_growth_bytes_per_step, host_growth_bytes_per_step, interval, "
+        "explained_bytes_per_step, holders, remedies}; of a sweep a list, each with its cell"
+    )
+    parser.add_argument(
+        "--no-remedies", action="store_true", help="measure and explain, and try nothing"
+    )
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure each cell and its remedies; return 1 if one has no clear answer."""
+    started = time.monotonic()
+    words = options.settings
+    with preload(is_likely_to_measure(words), find_environment(words)) as server:
+        # Imported late: TensorFlow is loading meanwhile.
+        from runner.commands._planning import compose_plan, find_tracking
+
+        plan = compose_plan(words, alone="leak")
+        if not plan.cells:
+            return 0
+
+        # And these once there is something to measure: a mistake is answered without them.
+        from runner.commands._measurement import measure_and_print
+        from runner.engine import folders
+        from runner.engine.events import Result
+        from runner.engine.scheduler import LocalExecutor
+        from runner.leak.hunt import LeakHunt
+        from runner.leak.summary import list_leaks
+
+        folder = folders.choose_folder("leaks", plan.resume, "search for leaks")
+        hunt = LeakHunt(plan, folder, not options.no_remedies)
+
+        def render(result: Result) -> str:
+            if not options.json:
+                return list_leaks(hunt.leaks, folder, time.monotonic() - started)
+            if plan.is_sweep:
+                return json.dumps(hunt.to_json(), indent=1)
+            return "".join(json.dumps(leak.to_json(), indent=1) for leak in hunt.leaks.values())
+
+        tracking = find_tracking(plan.cells[0])
+        result = measure_and_print(hunt, folder, LocalExecutor(server), render, tracking=tracking)
+        return result.exit_code if result.stopped else int(not hunt.is_answered)

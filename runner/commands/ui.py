@@ -1,0 +1,173 @@
+"""`ui`: serves MLflow's UI on the store in use, and prints links that open it ready to read."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from runner import paths
+from runner.commands import Parser
+from runner.commands._store import choose_store, open_store
+from runner.engine.signals import stop_on_signals
+from runner.errors import BadInput, Interrupted, ServerError
+from runner.store.location import StoreLocation, locate_store, make_python_path
+
+START_SECONDS = 120.0
+
+
+def make_parser() -> Parser:
+    """Return what reads the verb's words."""
+    parser = Parser(
+        "ui",
+        "Serves the MLflow UI on the store in use until Ctrl-C, and prints links to "
+        "the table of runs and to the comparison. With tracking=server it prints the links only.",
+        "Example: python -m runner ui --port 5001\n\n"
+        "Also: tracking=server, tracking.uri=..., as for a run.",
+        settings=["tracking"],
+    )
+    parser.add_argument("--port", type=int, default=5000, help="5000 by default")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="127.0.0.1, only this machine, by default"
+    )
+    return parser
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve the UI until it is interrupted."""
+    choice = choose_store(options.settings)
+    location = locate_store(choice, paths.find_outputs())
+    if choice.kind == "server":
+        _print_links(location)
+        return 0
+    listening, is_private = _listen(options.host, options.port)
+    if not is_private:
+        print(
+            f"runner: --host {options.host}: whoever reaches this machine can read, change and "
+            "delete every run, as MLflow asks nobody for a password.",
+            file=sys.stderr,
+        )
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    location = replace(location, pages=f"http://{host}:{options.port}")
+    log = paths.find_outputs() / "ui.log"
+    try:
+        with stop_on_signals(), _serve(location, listening, log) as server:
+            _print_links(location)
+            print("Ctrl-C ends it.", flush=True)
+            server.wait()
+    except Interrupted as stop:
+        return stop.exit_code
+    raise ServerError(f"the UI ended by itself (see {paths.shorten(log)}).", "Start it again.")
+
+
+def _print_links(location: StoreLocation) -> None:
+    store = open_store(location)
+    everything, sweep = store.save_view(None), store.find_newest_sweep()
+    print(f"MLflow      {location.pages}")
+    print(f"all runs    {everything.runs}")
+    if sweep:
+        links = store.save_view(sweep)
+        print(f"last sweep  {links.runs}")
+        print(f"compared    {links.comparison}", flush=True)
+    else:
+        print(f"compared    {everything.comparison}", flush=True)
+
+
+@contextmanager
+def _serve(
+    location: StoreLocation, listening: socket.socket, log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield the server when it answers; every process of it is gone afterwards.
+
+    It takes over our socket: nobody else can listen at that address meanwhile, so whoever answers
+    there is the server that was started here, on the store that was named here.
+    """
+    assert location.artifacts is not None
+    with listening:
+        open_store(location)  # it is made under our lock, never by the server
+        host, port = listening.getsockname()[:2]
+        with open(log, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as noise:
+            server = subprocess.Popen(
+                [
+                    *(
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "runner.processes.process_tree",
+                        str(os.getpid()),
+                    ),
+                    *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
+                    *("--host", host, "--port", str(port), "--uvicorn-opts", "--fd 0"),
+                    *("--backend-store-uri", location.uri),
+                    *("--artifacts-destination", location.artifacts),
+                ],
+                stdin=listening.fileno(),
+                stdout=noise,
+                stderr=noise,
+                cwd=paths.find_outputs(),
+                env={
+                    **os.environ,
+                    "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+                    "PYTHONPATH": make_python_path(),
+                    "PYTHONSAFEPATH": "1",  # nothing is imported from outputs/
+                },
+                umask=0o077,
+                start_new_session=True,
+            )
+    try:
+        _wait_until_it_answers(server, f"{location.pages}/health", log)
+        yield server
+    finally:
+        _end(server)
+
+
+def _wait_until_it_answers(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while server.poll() is None and time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.2)
+    raise ServerError(f"the UI did not start (see {paths.shorten(log)}).", "Try another --port.")
+
+
+def _end(server: subprocess.Popen[bytes]) -> None:
+    """End the server: its keeper ends all that is below it, or else we end its whole session."""
+    for number, seconds in ((signal.SIGTERM, 10.0), (signal.SIGKILL, None)):
+        try:
+            (os.kill if number == signal.SIGTERM else os.killpg)(server.pid, number)
+        except ProcessLookupError:
+            return
+        try:
+            server.wait(seconds)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _listen(host: str, port: int) -> tuple[socket.socket, bool]:
+    """Return a socket that listens there, and whether only this machine can reach it."""
+    if not host.strip():  # as in --host "$UNSET", which a server takes for every address there is
+        raise BadInput("--host: names no address.", "Leave it out: 127.0.0.1 is used then.")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
+        listening = socket.create_server(address[:2], family=family)
+    except (OSError, OverflowError, UnicodeError, ValueError) as error:
+        raise BadInput(
+            f"--port {port}: can't be used on {host!r} ({error}).",
+            "Say another --port, or end what uses it; --host is a name or an address of this "
+            "machine.",
+        ) from error
+    return listening, all(ipaddress.ip_address(each[4][0]).is_loopback for each in found)

@@ -1,0 +1,162 @@
+"""The cells that the workers of a sweep take from: files, on a disk that all of them share.
+
+    work.pickle             what is to be measured, written once
+    order                   a request's number per line; one that was lost is added once more
+    claims/LINE             a symbolic link to the name of the worker that has taken that line
+    workers/NAME/journal    what the worker reports, a line each; beside it are its logs
+
+To make a symbolic link is atomic on every file system that clusters share, and shows in the same
+moment whose it is; locks are not to be had on all of them. A journal has one writer, is opened for
+each line, and is opened again by whoever reads it, which is when a network file system looks for
+what is new.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from runner import paths
+from runner.engine.requests import Request
+
+QUEUES = ".workers"
+"""The folder in a sweep's folder; in it each start and each `resume` has a queue of its own."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything that a worker measures from."""
+
+    folder: Path
+    """The sweep's."""
+    launcher: str
+    seed: int
+    requests: tuple[Request, ...]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One line of a worker's journal."""
+
+    kind: Literal["started", "took", "alive", "done", "ended", "failed"]
+    number: int | None = None
+    """The request that was taken, or that is done."""
+    why: str = ""
+
+
+@dataclass
+class CellQueue:
+    """The queue in one folder, for the parent that fills it and for the workers that take."""
+
+    folder: Path
+    _order: list[int] = field(default_factory=list)
+    """The lines that are known so far."""
+
+    @classmethod
+    def create(cls, work: Work) -> CellQueue:
+        """Return a new queue of all of the work; nobody takes from an older one any more."""
+        queues = work.folder / QUEUES
+        queues.mkdir(exist_ok=True)
+        older = list(queues.iterdir())
+        for each in older:
+            cls(each).close()
+        queue = cls(queues / str(len(older)))
+        queue._claims.mkdir(parents=True)
+        file = queue.folder / "work.pickle"
+        file.touch(mode=0o600)  # for its owner alone: arguments may be secrets
+        file.write_bytes(pickle.dumps(work))
+        for number in range(len(work.requests)):
+            queue.add(number)
+        return queue
+
+    @property
+    def _claims(self) -> Path:
+        return self.folder / "claims"
+
+    @property
+    def _order_file(self) -> Path:
+        return self.folder / "order"
+
+    def find_worker_folder(self, name: str) -> Path:
+        """Return the folder of a worker's own files."""
+        return self.folder / "workers" / name
+
+    def add(self, number: int) -> None:
+        """Have a request taken, by whoever comes to the end of the queue."""
+        with self._order_file.open("a") as file:
+            file.write(f"{number}\n")
+        self._order.append(number)
+
+    def count_unclaimed(self) -> int:
+        """Return how many lines nobody has taken."""
+        return len(self._order) - sum(1 for _ in self._claims.iterdir())
+
+    def list_claims(self, name: str) -> list[int]:
+        """Return the requests that a worker has taken, in the order of the queue."""
+        owned = (each for each in self._claims.iterdir() if str(each.readlink()) == name)
+        return [self._order[line] for line in sorted(int(each.name) for each in owned)]
+
+    def close(self) -> None:
+        """Have nobody take anything any more."""
+        self._order_file.unlink(missing_ok=True)
+
+    def read_work(self) -> Work:
+        """Return what is to be measured. The file is the parent's own, of the same user."""
+        work: Work = pickle.loads((self.folder / "work.pickle").read_bytes())
+        return work
+
+    def take(self, name: str) -> Iterator[int]:
+        """Yield the next request for this worker, again and again until none is left."""
+        line = 0
+        while line < len(order := self._read_order()):
+            for number in order[line:]:
+                line += 1
+                with suppress(FileExistsError):  # another worker was sooner
+                    (self._claims / str(line - 1)).symlink_to(name)
+                    yield number
+                    break  # meanwhile lines may have been added, or the queue closed
+
+    def _read_order(self) -> list[int]:
+        """Return the lines so far; none once the queue is closed."""
+        try:
+            lines = paths.read_text(self._order_file).splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        return [int(line) for line in lines if line.endswith("\n")]
+
+
+@dataclass
+class Journal:
+    """The reports of a worker; read in another process, line by line as they are written."""
+
+    folder: Path
+    """The worker's."""
+    _read_bytes: int = 0
+
+    @property
+    def _file(self) -> Path:
+        return self.folder / "journal"
+
+    def write(self, message: Message) -> None:
+        """Write a message; it can be read when this returns."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._file.open("ab", buffering=0) as file:
+            file.write(msgspec.json.encode(message) + b"\n")
+
+    def read(self) -> list[Message]:
+        """Return the messages since the last time."""
+        try:
+            with self._file.open("rb") as file:
+                file.seek(self._read_bytes)
+                lines = file.read().splitlines(keepends=True)
+        except FileNotFoundError:
+            return []
+        whole = [line for line in lines if line.endswith(b"\n")]
+        self._read_bytes += sum(map(len, whole))
+        return [msgspec.json.decode(line, type=Message) for line in whole]

@@ -1,0 +1,60 @@
+"""Sources written as generators: each yields the requests that it wants next, and gets their runs.
+
+def hunt(cell):
+    (run,) = yield [Request(cell, ...)]
+    ... by what run.get_record() says ...
+    runs = yield [Request(remedy, ...) for remedy in remedies]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from runner.engine.requests import Request
+from runner.engine.run import Run
+
+Dialogue = Generator[Sequence[Request], Sequence[Run], None]
+
+
+@dataclass
+class _OpenDialogue:
+    dialogue: Dialogue
+    wanted: Sequence[Request] = ()
+    runs: dict[str, Run] = field(default_factory=dict)
+    """By place; those that the dialogue waits for and that are there."""
+    is_begun: bool = False
+
+    def advance(self) -> Sequence[Request]:
+        """Return what the dialogue asks for next, once all that it asked for is there.
+
+        While it waits, and when it is over, that is nothing.
+        """
+        if self.is_begun and (not self.wanted or len(self.runs) < len(self.wanted)):
+            return ()
+        runs = [self.runs[request.place] for request in self.wanted]
+        is_first, self.is_begun, self.runs = not self.is_begun, True, {}
+        try:
+            self.wanted = next(self.dialogue) if is_first else self.dialogue.send(runs)
+            while not self.wanted:  # it wanted nothing after all
+                self.wanted = self.dialogue.send([])
+        except StopIteration:
+            self.wanted = ()
+        return self.wanted
+
+
+class Dialogues:
+    """Asks for what several dialogues want, each at its own pace."""
+
+    def __init__(self, dialogues: Sequence[Dialogue]) -> None:
+        self._open = [_OpenDialogue(dialogue) for dialogue in dialogues]
+
+    def ask(self) -> Sequence[Request]:
+        """Return what the dialogues that wait for nothing want next."""
+        return [request for each in self._open for request in each.advance()]
+
+    def tell(self, run: Run) -> None:
+        """Hand a run to the dialogue that asked for it."""
+        for each in self._open:
+            if any(request.place == run.request.place for request in each.wanted):
+                each.runs[run.request.place] = run

@@ -1,0 +1,118 @@
+"""The runs of one measurement, each in its folder: which are open, and how each has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner import paths, records, user_code
+from runner.engine.requests import Request
+from runner.engine.run import Run, open_run
+from runner.errors import BadInput, Interrupted, RunnerError
+from runner.records import RECORD_FILE, Outcome, Status, SweepPlace
+
+if TYPE_CHECKING:
+    from runner.engine.requests import Executor
+
+
+@dataclass
+class OpenRuns:
+    """Opens the runs that a source asks for; of those that are over only outcomes are kept."""
+
+    folder: Path
+    executor: Executor
+    _runs: dict[str, Run] = field(default_factory=dict)
+    """By place."""
+    _outcomes: dict[str, Outcome] = field(default_factory=dict)
+
+    @property
+    def pending(self) -> list[Run]:
+        """The runs that lack trials."""
+        self._forget_closed()
+        return [run for run in self._runs.values() if run.next is not None]
+
+    @property
+    def complete(self) -> list[Run]:
+        """The runs that lack none, and which the source has not seen yet."""
+        return [run for run in self._runs.values() if run.next is None]
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcome of each run that was kept, in the order of the requests."""
+        self._forget_closed()
+        return tuple(self._outcomes.values())
+
+    def open(self, requests: Sequence[Request]) -> list[Run]:
+        """Open the run of each request, as far as it had come."""
+        self._forget_closed()  # the source has seen them
+        opened = [self._open(request) for request in requests]
+        _check_code(opened)
+        for run in opened:
+            self._runs[run.request.place] = run
+            if run.request.is_kept:
+                self._outcomes[run.request.place] = run.outcome
+        return opened
+
+    def _open(self, request: Request) -> Run:
+        folder = self.folder / request.place
+        if request.swept is not None and (folder / RECORD_FILE).exists():
+            there = None
+            with suppress(BadInput):  # `open_run` reports one that can't be read
+                there = records.read_brief(folder).cell
+            if there not in (None, request.cell.experiment.cell):
+                raise BadInput(
+                    f"resume={paths.shorten(self.folder)}: {paths.shorten(folder)} was "
+                    "measured from another cell than the one that is asked for now.",
+                    "The program or a library may have changed. Leave resume out to start anew.",
+                )
+        sweep = None
+        if request.swept is not None:
+            sweep = SweepPlace(
+                id=name_sweep(self.folder),
+                cell=request.cell.number,
+                swept=dict(request.swept),
+                launcher=self.executor.name,
+                in_rounds=request.in_rounds and self.executor.takes_turns,
+            )
+        return open_run(request, folder, self.executor.machine, sweep)
+
+    def _forget_closed(self) -> None:
+        for place, run in list(self._runs.items()):
+            if run.next is None and (run.is_closed or not run.request.is_kept):
+                del self._runs[place]
+                if run.request.is_kept:
+                    self._outcomes[place] = run.outcome
+
+    def abandon(self, stopped: Interrupted | RunnerError) -> None:
+        """Give every open run the reason why it is not complete. After a user's own stop, write its
+        record."""
+        is_interrupted = isinstance(stopped, Interrupted)
+        for run in self._runs.values():
+            if run.is_closed or not run.request.is_kept:
+                continue
+            run.stop(Status.INTERRUPTED if is_interrupted else Status.KILLED, str(stopped.args[0]))
+            self._outcomes[run.request.place] = run.outcome
+            if is_interrupted:
+                run.close()
+
+
+def name_sweep(folder: Path) -> str:
+    """Return the name of a sweep: its date and time."""
+    return "-".join(folder.parts[-2:])
+
+
+def _check_code(runs: Sequence[Run]) -> None:
+    """Refuse to go on with other code of the user's than what is there was measured from."""
+    if all(run.next is None for run in runs):
+        return
+    changed = {file: run for run in reversed(runs) for file in user_code.list_changed(run.code)}
+    if changed:
+        file, run = next(iter(changed.items()))
+        more = f", nor are {len(changed) - 1} more files" if len(changed) > 1 else ""
+        raise BadInput(
+            f"resume: {file} is not what cell {run.cell.number} was measured from{more}.",
+            "Restore the file as it was, or leave resume out to measure every cell anew.",
+        )

@@ -1,0 +1,46 @@
+"""Load TensorFlow while the words are still read. Imports little, so that it begins at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from runner.errors import BadInput
+from runner.processes.server import TrialServer
+from runner.script.source import choose_environment, read_environment, read_script
+
+
+@contextmanager
+def preload(
+    is_wanted: bool = True, environment: Mapping[str, str] | None = None
+) -> Iterator[TrialServer]:
+    """Yield a server that is loading TensorFlow, if it is wanted, with more variables where some
+    are given; end it afterwards."""
+    server = TrialServer()
+    try:
+        if is_wanted:
+            server.start(environment)
+        yield server
+    finally:
+        server.stop()
+
+
+def is_likely_to_measure(words: Sequence[str]) -> bool:
+    """Guess from the command line whether trials will run on this machine; no configuration is
+    read. Hydra's own flags only show something, and a launcher runs its trials elsewhere."""
+    has_choice = any(word.startswith(("scenario=", "experiment=")) for word in words)
+    flags = {word for word in words if word.startswith("-")}
+    return has_choice and flags <= {"-m", "--multirun"} and not any("launcher=" in w for w in words)
+
+
+def find_environment(words: Sequence[str]) -> dict[str, str]:
+    """Guess what the server must be started with, where the words name one script; a mistake in
+    it is answered once all is read."""
+    named = [word.partition("=")[2] for word in words if word.startswith("scenario.path=")]
+    try:
+        script = read_script(named[0].strip("'\"")) if len(named) == 1 else None
+        changes = read_environment(script) if script else []
+        return choose_environment(changes, os.environ)
+    except BadInput:
+        return {}

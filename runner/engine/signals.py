@@ -1,0 +1,61 @@
+"""Ctrl-C, a polite kill and a closed terminal: each stops a command in order."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from runner.errors import Interrupted
+
+_WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_is_deferring = False
+_deferred: list[int] = []
+
+
+@contextmanager
+def stop_on_signals() -> Iterator[None]:
+    """Raise `Interrupted` at the first of these signals and ignore those that follow.
+
+    Does nothing in a program that measures from another thread than its first: signals are that
+    program's own matter then. It may be nested.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, _: FrameType | None) -> None:
+        for each in _WATCHED:
+            signal.signal(each, signal.SIG_IGN)
+        if _is_deferring:
+            _deferred.append(number)
+        else:
+            raise Interrupted(number)
+
+    before = {each: signal.signal(each, stop) for each in _WATCHED}
+    try:
+        yield
+    finally:
+        _deferred.clear()
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+@contextmanager
+def defer_signals() -> Iterator[None]:
+    """Finish a short piece of work; a signal that comes meanwhile raises at its end.
+
+    For a file that must be written whole, and for imports: a library that was interrupted in its
+    import cannot be imported again, and the way out may need it.
+    """
+    global _is_deferring
+    _is_deferring = True
+    try:
+        yield
+    finally:
+        _is_deferring = False
+        if _deferred:  # even where the work failed: the user's wish comes before the error
+            raise Interrupted(_deferred.pop())

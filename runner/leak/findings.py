@@ -1,0 +1,152 @@
+"""What a leak hunt finds. Core: standard library and msgspec."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Any
+
+import msgspec
+
+
+class LeakVerdict(StrEnum):
+    GROWS = "grows"
+    FLAT = "flat"
+    FILLS = "fills"
+    """It rises and stops."""
+    UNCLEAR = "unclear"
+    UNSUPPORTED = "unsupported"
+    """The cell of a sweep can't be run: there is no verdict on growth."""
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A place that takes memory and keeps it."""
+
+    kind: str
+    bytes_per_step: float
+    count_per_step: float | None = None
+    file: str | None = None
+    line: int | None = None
+    code: str | None = None
+    what: str = ""
+    chain: tuple[str, ...] = ()
+    """From a variable that the user knows down to what grows."""
+
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else "no line of Python"
+
+
+@dataclass(frozen=True)
+class StoppedHolder:
+    """A place that took memory in the first steps that were traced, and no more in the last."""
+
+    kind: str
+    where: str
+    what: str
+    bytes: float
+
+
+class Reason(Enum):
+    """Why a verdict is what it is: decides the sentence."""
+
+    HELD = auto()
+    BUFFER_IS_FULL = auto()
+    LEVELS_OFF = auto()
+    """It rose while it was traced, and not over all the steps that were timed."""
+    KEPT_BY_MALLOC = auto()
+    GARBAGE = auto()
+    NOTHING_GROWS = auto()
+    NOT_MEASURED = auto()
+    PAST_THE_TRACER = auto()
+    """It is in use and was not found."""
+    NOT_FOUND = auto()
+    EXPLANATION_FAILED = auto()
+    """The host trial ended badly: what it would have found is not known."""
+
+
+@dataclass(frozen=True)
+class LeakEvidence:
+    """Everything that decides a verdict."""
+
+    host: float | None
+    """Growth of resident memory, in bytes a step; None: not known."""
+    tensor: float | None
+    explained: float | None
+    """The bytes a step of all holders; None without a host trial."""
+    holders: tuple[Holder, ...] = ()
+    """The largest first; malloc may be one of them."""
+    little: tuple[Holder, ...] = ()
+    """Those that hold too little to be called a leak."""
+    stopped: tuple[StoppedHolder, ...] = ()
+    is_level_when_timed: bool = False
+    """The timing trials, of more steps than can be traced, had to see what still rose then."""
+    has_more_in_use: bool = False
+    """Malloc has more in use late than early, without the garbage that was found at the end."""
+    in_use_per_step: float = 0.0
+    """By how much that rises."""
+    failed_explanation: str | None = None
+    """How the host trial ended, if it ended badly."""
+    garbage_bytes: float = 0.0
+    """Given back by Python's collector after the last step, where it had looked like growth."""
+
+    @property
+    def holding(self) -> list[Holder]:
+        """Return the holders without malloc."""
+        return [each for each in self.holders if each.kind != "malloc"]
+
+    @property
+    def kept_by_malloc(self) -> float:
+        return sum(each.bytes_per_step for each in self.holders if each.kind == "malloc")
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change that was tried or, with no figures, that the user is to write."""
+
+    change: str
+    command: str | None = None
+    growth_bytes_per_step: float | None = None
+    verdict: str | None = None
+
+
+@dataclass(frozen=True)
+class Leak:
+    """The answer for one cell, as `leak --json` prints it."""
+
+    verdict: LeakVerdict
+    sentence: str
+    tensor_growth_bytes_per_step: float | None = None
+    host_growth_bytes_per_step: float | None = None
+    interval: tuple[float, float] | None = None
+    explained_bytes_per_step: float | None = None
+    holders: tuple[Holder, ...] = ()
+    """The largest first."""
+    remedies: tuple[Remedy, ...] = ()
+    notes: tuple[str, ...] = ()
+    """For the terminal: when memory will be full, what a pipeline holds, which trial ended."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return every field that `leak --json` prints."""
+        fields: dict[str, Any] = msgspec.to_builtins(self)
+        return {name: value for name, value in fields.items() if name != "notes"}
+
+    @property
+    def was_measured(self) -> bool:
+        """Return True if any trial told growth: else nothing tells whether a remedy helps."""
+        host, tensor = self.host_growth_bytes_per_step, self.tensor_growth_bytes_per_step
+        return any(each is not None for each in (host, tensor, self.explained_bytes_per_step))
+
+    @property
+    def main_holders(self) -> list[Holder]:
+        """Return the holders of a twentieth of what was found, or more."""
+        least = (self.explained_bytes_per_step or 0) / 20
+        held = [each for each in self.holders if each.kind != "malloc"]
+        return [each for each in held if each.bytes_per_step >= least]
+
+    @property
+    def unexplained_bytes_per_step(self) -> float | None:
+        if self.host_growth_bytes_per_step is None or self.explained_bytes_per_step is None:
+            return None
+        return self.host_growth_bytes_per_step - self.explained_bytes_per_step

@@ -1,0 +1,189 @@
+"""Find who holds what grows: the survivors of a host trial, line by line, with what refers to them.
+
+Core: standard library only. A line holds memory where it goes on: where the least that is held
+rises from each quarter of the traced steps to the next. What rises and stops in them was warm-up,
+or a buffer that fills.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from runner.facts import Container, GrowingFunction, HostFindings, Survivor
+from runner.leak.findings import Holder, StoppedHolder
+from runner.records import THREAD_STACKS, THREAD_START
+
+LEAST_BYTES = 64
+"""A step: below it nobody is accused. A leak of that rate takes half a year to fill 1 GB at a step
+a second."""
+
+_MOST_OF = 0.8
+"""Share of what a kind grows by: a line that makes as much of it is taken to have made the rest."""
+
+_KIND_OF = {"EagerTensor": "tensor", "ResourceVariable": "tensor", "FuncGraph": "graph"}
+"""Type of an element of a container -> kind of holder; any other type is Python's."""
+
+
+def find_holders(held: HostFindings) -> tuple[list[Holder], list[StoppedHolder]]:
+    """Return the lines whose memory goes on growing, and those where it rose and stopped, the
+    largest of these first."""
+    by_line: dict[tuple[str, str | None, int | None], list[Survivor]] = defaultdict(list)
+    for each in _assign_threadless(_assign_threads(held)):
+        by_line[each.kind, each.file, each.line].append(each)
+    found, stopped = [], []
+    for (kind, file, line), survivors in by_line.items():
+        size = _add_up(each.bytes for each in survivors)
+        count = round(_rate(_add_up(each.count for each in survivors)), 3)
+        largest = max(survivors, key=lambda each: abs(_rate(each.bytes)))
+        holder = Holder(
+            kind, float(round(_rate(size))), count, file, line, largest.code, largest.what
+        )
+        if is_growing(size) and _rate(size) >= LEAST_BYTES / 4:
+            found.append(_add_chain(holder, held))
+        elif _has_stopped(size):
+            stopped.append(StoppedHolder(kind, holder.where, holder.what, size[-1]))
+    return found, sorted(stopped, key=lambda each: -each.bytes)
+
+
+def is_growing(series: Sequence[float]) -> bool:
+    """Return True if the least that is held in each quarter rises from one quarter to the next, in
+    none by much less than in the others."""
+    if len(series) < 8:
+        return False
+    bounds = [round(len(series) * quarter / 4) for quarter in range(5)]
+    least = [min(series[begin:end]) for begin, end in pairwise(bounds)]
+    rises = [later - earlier for earlier, later in pairwise(least)]
+    return min(rises) > max(0.0, statistics.median(rises) / 4)
+
+
+def _has_stopped(series: Sequence[float]) -> bool:
+    half = series[len(series) // 2]
+    return half > 100_000 and abs(series[-1] - half) < 0.02 * half
+
+
+def _rate(series: Sequence[float]) -> float:
+    """Return the rise a step over the second half, as the first may still warm up; of fewer than 16
+    steps, over the last three quarters."""
+    steps = len(series) - 1
+    begin = steps // (2 if steps >= 16 else 4)
+    return (series[-1] - series[begin]) / (steps - begin)
+
+
+def _add_up(series: Iterable[Sequence[float]]) -> list[float]:
+    return [sum(values) for values in zip(*series, strict=True)]
+
+
+# Lines: of survivors that have none, or another's.
+
+
+def _assign_threads(held: HostFindings) -> list[Survivor]:
+    """Return the survivors, with what a thread takes by being there at the line that makes it."""
+    running = (each for each in held.containers if each.chain)
+    made = next(
+        (each.made_at for each in running if each.chain[0].startswith("running threads")), None
+    )
+    is_there = (
+        each
+        for each in held.survivors
+        if made and each.line == made[1] and _is_same_file(made[0], each.file)
+    )
+    there = next(is_there, None)
+    return [
+        _move(each, there) if there and each.what in (THREAD_STACKS, THREAD_START) else each
+        for each in held.survivors
+    ]
+
+
+def _assign_threadless(survivors: Sequence[Survivor]) -> list[Survivor]:
+    """Return the survivors, those without a line at the one that made nearly all of their kind.
+
+    XLA compiles on threads of its own, and ops of a graph run on TensorFlow's: these have no line.
+    Where nearly all executables (or tensors) that have a line have the same, that line made the
+    others, too. Where no executable has a line, it is the line that nearly all graphs were traced
+    at, since a graph is what XLA compiles.
+    """
+    lines = {
+        "executable": _find_common_line(survivors, "executable", "graph"),
+        "tensor": _find_common_line(survivors, "tensor"),
+    }
+    return [
+        _move(each, line) if not each.file and (line := lines.get(each.kind)) else each
+        for each in survivors
+    ]
+
+
+def _find_common_line(survivors: Sequence[Survivor], *kinds: str) -> Survivor | None:
+    """Return a survivor at the line that makes nearly all of the first of these kinds that has any
+    lines."""
+    for kind in kinds:
+        rates: dict[tuple[str, int | None, str | None], float] = defaultdict(float)
+        first: dict[tuple[str, int | None, str | None], Survivor] = {}
+        for each in survivors:
+            if each.kind == kind and each.file and (rate := _rate(each.bytes)) > 0:
+                line = each.file, each.line, each.code
+                rates[line] += rate
+                first.setdefault(line, each)
+        if rates:
+            line = max(rates, key=rates.__getitem__)
+            return first[line] if rates[line] >= _MOST_OF * sum(rates.values()) else None
+    return None
+
+
+def _move(survivor: Survivor, there: Survivor) -> Survivor:
+    return replace(survivor, file=there.file, line=there.line, code=there.code)
+
+
+# Chains: from a name that the user knows to what grows.
+
+
+def _add_chain(holder: Holder, held: HostFindings) -> Holder:
+    """Return the holder with the container whose newest elements were made at its line, else with
+    one that grows by things of its kind; a graph also with the function that was traced."""
+    chain, what = _find_chain(holder, held), holder.what
+    if holder.kind in ("graph", "executable") and held.functions:
+        what = "; ".join([what, *map(_describe_traces, held.functions)])
+        first = held.functions[0]
+        where = f" at {first.file}:{first.line}" if first.file else ""
+        chain = chain or (f"`{first.name}`, a tf.function{where}",)
+    return replace(holder, chain=chain, what=what)
+
+
+def _find_chain(holder: Holder, held: HostFindings) -> tuple[str, ...]:
+    for each in held.containers:
+        lines = [line for file, line in each.lines if _is_same_file(file, holder.file)]
+        if holder.line in lines:
+            return each.chain
+    for each in held.containers:
+        if not each.lines and _KIND_OF.get(each.of, "python") == holder.kind:
+            return each.chain
+    # A tensor that a tape has seen names the line where it got its attributes, not its own.
+    strays = [
+        each
+        for each in held.containers
+        if _KIND_OF.get(each.of) == holder.kind and not _is_made_by_any(each, held.survivors)
+    ]
+    return strays[0].chain if len(strays) == 1 else ()
+
+
+def _is_made_by_any(container: Container, survivors: Sequence[Survivor]) -> bool:
+    lines = [(each.file, each.line) for each in survivors if each.file and is_growing(each.bytes)]
+    return any(
+        _is_same_file(file, other) and line == at
+        for file, line in container.lines
+        for other, at in lines
+    )
+
+
+def _is_same_file(one: str, other: str | None) -> bool:
+    return other is not None and (one == other or one.endswith(f"/{other}"))
+
+
+def _describe_traces(function: GrowingFunction) -> str:
+    if function.traces_per_step is None:
+        return f"`{function.name}` is made anew {function.made_per_step or 0:.3g} times a step"
+    why = f": its argument differed ({function.differs})" if function.differs else ""
+    return f"`{function.name}` is traced {function.traces_per_step:.3g} times a step{why}"

@@ -1,0 +1,244 @@
+"""Judge a run: does it grow, who holds it, and what does it mean?
+
+Core: standard library and NumPy. How much grows is what the timing trials measured; a host trial
+says of what that growth consists (`holders`). Resident memory grows by what is taken, less what of
+it came out of memory that malloc had free, or more by what malloc keeps: malloc's own books tell
+that part. The first row of this table that applies decides:
+
+    1  holders rose while traced; the timing trials, of more steps, are level   fills
+    2  the memory trial counted tensors that grow, and none that stopped        grows
+       host growth is not known, and
+    3      there was no host trial                                              unclear
+    4      something holds more and more                                        grows
+    5      malloc has more in use late than early                               unclear
+    6      else                                                                 flat
+       host growth is known, without a host trial, and
+    7      above 0                                                              grows
+    8      0, and a host trial was begun and ended badly                        unclear
+    9      0                                                                    flat
+       host growth is known, with a host trial, and
+    10     holders explain more than a tenth of it                              grows
+    11     it is 0, and something rose and stopped                              fills
+    12     it is 0                                                              flat
+    13     malloc keeps more than a fifth of it free                            flat
+    14     else: nobody was found                                               unclear
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from runner.analysis.growth import HOST, judge_host
+from runner.facts import MallocBooks
+from runner.leak import sentences
+from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
+from runner.leak.holders import LEAST_BYTES, find_holders
+from runner.records import Record, Status, Trial
+
+_LITTLE = 0.1
+"""Share of host growth: where no more was found than that, it isn't what grows."""
+
+_MUCH = 0.2
+"""Share of host growth: where malloc keeps more, and nothing else was found, it is that."""
+
+_POOLED_BYTES = 262_144
+"""Larger tensors come from regions that TensorFlow takes ahead, on a CPU."""
+
+
+def judge(record: Record) -> Leak:
+    """Return the answer for a run with timing trials and, for the holders, a host trial."""
+    if record.outcome.status is Status.UNSUPPORTED:
+        return Leak(LeakVerdict.UNSUPPORTED, f"unsupported: {record.outcome.reason}")
+    evidence = gather_evidence(record)
+    verdict, reason = decide(evidence)
+    leak = Leak(
+        verdict=verdict,
+        sentence="",
+        tensor_growth_bytes_per_step=evidence.tensor,
+        host_growth_bytes_per_step=evidence.host,
+        interval=record.intervals.get("host_growth_bytes_per_step"),
+        explained_bytes_per_step=evidence.explained,
+        holders=evidence.holders,
+    )
+    return replace(
+        leak,
+        sentence=sentences.write_sentence(record, leak, evidence, reason),
+        notes=tuple(sentences.list_notes(record, leak, evidence.little)),
+    )
+
+
+def decide(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
+    """Return the verdict and its reason, by the table at the top of this module."""
+    host, holding = evidence.host, evidence.holding
+    grows = LeakVerdict.GROWS, Reason.HELD
+    full = LeakVerdict.FILLS, Reason.BUFFER_IS_FULL if evidence.stopped else Reason.LEVELS_OFF
+    flat = LeakVerdict.FLAT, Reason.GARBAGE if evidence.garbage_bytes else Reason.NOTHING_GROWS
+    if holding and evidence.is_level_when_timed:
+        return full
+    if (evidence.tensor or 0) > 0 and not any(each.kind == "tensor" for each in evidence.stopped):
+        return grows
+    if host is None:
+        if evidence.explained is not None and holding:
+            return grows
+        if evidence.explained is None or evidence.has_more_in_use:
+            return LeakVerdict.UNCLEAR, Reason.NOT_MEASURED
+        return flat
+    if evidence.explained is None:
+        if host <= 0 and evidence.failed_explanation:
+            return LeakVerdict.UNCLEAR, Reason.EXPLANATION_FAILED
+        return grows if host > 0 else flat
+    if sum(each.bytes_per_step for each in holding) > _LITTLE * host:
+        return grows
+    if host <= 0:
+        return full if evidence.stopped else flat
+    if evidence.kept_by_malloc > _MUCH * host:
+        return LeakVerdict.FLAT, Reason.KEPT_BY_MALLOC
+    is_in_use = evidence.in_use_per_step > host / 2
+    return LeakVerdict.UNCLEAR, Reason.PAST_THE_TRACER if is_in_use else Reason.NOT_FOUND
+
+
+def gather_evidence(record: Record) -> LeakEvidence:
+    """Return what the trials of a run say."""
+    host = record.metrics.get("host_growth_bytes_per_step")
+    tensor = record.metrics.get("tensor_growth_bytes_per_step")
+    traced = next((each.facts.held for each in record.trials if each.facts.held), None)
+    holders, stopped = find_holders(traced) if traced else ([], [])
+    little: list[Holder] = []
+    if sum(each.bytes_per_step for each in holders) < LEAST_BYTES:
+        holders, little = [], holders
+    kinds = {each.kind for each in holders} | {each.kind for each in stopped}
+    if tensor and tensor > 0 and "tensor" not in kinds:
+        what = "tensors, as the memory trial counted them"
+        holders.append(Holder("tensor", tensor, what=what))
+    holders = _correct_pooled(holders, tensor or 0.0)
+    explained = _sum_on_host(record, holders)
+    is_level_when_timed = _is_level_when_timed(record, host, explained)
+    if traced and host and (by_malloc := _explain_by_malloc(record, host - explained)):
+        holders.append(by_malloc)
+        explained += by_malloc.bytes_per_step
+    judged = [judge_host(trial) for trial in record.trials if trial.kind == "timing"]
+    books = _list_books(record)
+    tried = [each.outcome for each in record.trials if each.kind == "host"]
+    return LeakEvidence(
+        host,
+        tensor,
+        float(round(explained)) if traced else None,
+        tuple(sorted(holders, key=lambda each: -each.bytes_per_step)),
+        tuple(little),
+        tuple(stopped),
+        is_level_when_timed,
+        any(_added_in_use(each) > HOST.floor_bytes for each in books),
+        _rise_of_books(books, lambda each: each.in_use_bytes),
+        next((each.status.replace("_", " ") for each in tried if not each.completed), None),
+        max((each.collected_bytes for each in judged if each), default=0.0),
+    )
+
+
+def _sum_on_host(record: Record, holders: Sequence[Holder]) -> float:
+    """Return the bytes a step that lie on the host: tensors on a card don't."""
+    on_card = (record.environment.device or "CPU").startswith("GPU")
+    return sum(each.bytes_per_step for each in holders if not (on_card and each.kind == "tensor"))
+
+
+def _correct_pooled(holders: Sequence[Holder], tensor: float) -> list[Holder]:
+    """Return the holders, tensors as the memory trial has counted them where they are large.
+
+    Large tensors come from regions that TensorFlow takes ahead, each twice as large as the last;
+    the tracer sees the regions.
+    """
+    found = sum(each.bytes_per_step for each in holders if each.kind == "tensor")
+    if tensor < _POOLED_BYTES or not found or abs(found - tensor) <= _LITTLE * tensor:
+        return list(holders)
+    return [
+        replace(each, bytes_per_step=float(round(each.bytes_per_step * tensor / found)))
+        if each.kind == "tensor"
+        else each
+        for each in holders
+    ]
+
+
+# Malloc's own books.
+
+
+def _list_books(record: Record) -> list[MallocBooks]:
+    return [each.facts.malloc for each in record.trials if each.facts.malloc]
+
+
+def _rise_of_books(
+    several: Sequence[MallocBooks], read: Callable[[MallocBooks], Sequence[float]]
+) -> float:
+    """Return the rise a step over the second half, the median of the trials; 0 without books."""
+    slopes = []
+    for books in several:
+        if (count := len(books.steps)) >= 8:
+            values, half = read(books), count // 2
+            slopes.append((values[-1] - values[half]) / (books.steps[-1] - books.steps[half]))
+    return statistics.median(slopes) if slopes else 0.0
+
+
+def _explain_by_malloc(record: Record, unexplained: float) -> Holder | None:
+    """Return malloc as a holder, as far as its books explain what nobody else does.
+
+    Its free memory grows: that is kept. It shrinks: that much was taken from it, and resident
+    memory grew by so much less; then the holder's bytes are below 0.
+    """
+    free = _rise_of_books(_list_books(record), lambda books: books.free_bytes)
+    if free * unexplained <= 0:
+        return None
+    part = min(free, unexplained) if free > 0 else max(free, unexplained)
+    if abs(part) < LEAST_BYTES:
+        return None
+    what = "memory that is free but kept by malloc"
+    if part < 0:
+        what = "came out of memory that malloc had kept free"
+    return Holder("malloc", float(round(part)), what=what)
+
+
+def _added_in_use(books: MallocBooks) -> float:
+    """Return by how much the least in use of the last quarter is above that of the second, without
+    the garbage found at the end; whatever was garbage early only makes this smaller."""
+    last, noted = books.steps[-1], list(zip(books.steps, books.in_use_bytes, strict=True))
+    early = [in_use for step, in_use in noted if last / 4 <= step < last / 2]
+    late = [in_use for step, in_use in noted if step >= last * 3 / 4]
+    if not early:
+        return 0.0
+    return float(min(*late, late[-1] - books.collected_bytes) - min(early))
+
+
+# The timing trials' series.
+
+
+def _is_level_when_timed(record: Record, host: float | None, rate: float) -> bool:
+    """Return True if the timing trials would have had to show a rise of `rate`, and did not: then
+    it stops, or comes and goes."""
+    timed = [each for each in record.trials if each.steps.host_bytes]
+    if host is None:
+        series = [each for trial in timed for each in _list_series(trial)]
+        return bool(series) and all(_has_ended(*each, rate) for each in series)
+    steps = max((len(each.steps.host_bytes) for each in timed), default=0)
+    return host == 0 and rate * steps / 2 > 4 * HOST.floor_bytes
+
+
+def _list_series(trial: Trial) -> Iterator[tuple[Sequence[int], Sequence[float]]]:
+    """Yield the two series in which growth shows: malloc doesn't see what is mapped, and memory
+    that was free and resident is filled unseen."""
+    resident = trial.steps.host_bytes
+    yield range(len(resident)), resident
+    if books := trial.facts.malloc:
+        yield books.steps, books.in_use_bytes
+
+
+def _has_ended(steps: Sequence[int], values: Sequence[float], rate: float) -> bool:
+    """Return True if a rise by that rate is level in the last quarter, or comes back in the second
+    half to where it was in the first."""
+    last = steps[-1]
+    if rate * last / 4 < HOST.floor_bytes:
+        return False
+    noted = list(zip(steps, values, strict=True))
+    early = [value for step, value in noted if step < last / 2]
+    late = [value for step, value in noted if step >= last / 2]
+    latest = [value for step, value in noted if step >= last * 3 / 4]
+    is_level = max(latest) - min(latest) < _LITTLE * rate * last / 4
+    return is_level or min(late) - min(early) < rate * last / 4

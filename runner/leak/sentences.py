@@ -1,0 +1,133 @@
+"""Say what a leak hunt found, in a sentence and in notes. Core: standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from runner.facts import PipelineBuffer
+from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
+from runner.metrics import format_bytes
+from runner.records import Record
+
+
+def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: Reason) -> str:
+    """Return the verdict as a person reads it."""
+    host, stopped = evidence.host, evidence.stopped
+    match reason:
+        case Reason.HELD:
+            total = host or evidence.explained or evidence.tensor or 0
+            held = [
+                f"{format_bytes(each.bytes_per_step)} {_describe_holder(each)} at {each.where}"
+                for each in leak.main_holders
+            ]
+            more = f", and {len(held) - 2} more" if len(held) > 2 else ""
+            by_whom = f": {', '.join(held[:2])}{more}" if held else ""
+            return f"grows {format_bytes(total)} a step{by_whom}"
+        case Reason.LEVELS_OFF:
+            first = leak.holders[0]
+            return (
+                f"rises and stops: {_describe_holder(first)[3:]} at {first.where} rose while it "
+                "was traced, and not over all the steps that were timed"
+            )
+        case Reason.BUFFER_IS_FULL:
+            size = stopped[0].bytes
+            what = f"{format_bytes(size)}, {stopped[0].what}"
+            stages = (each for each in _list_pipelines(record) if not each.is_filling)
+            stage = next((each for each in stages if abs(each.bytes[-1] - size) < 0.5 * size), None)
+            what = _describe_stage(stage) if stage else what
+            return f"rises and stops: a buffer that fills ({what}, at {stopped[0].where})"
+        case Reason.KEPT_BY_MALLOC:
+            return (
+                f"does not grow: what you saw is malloc's: {format_bytes(evidence.kept_by_malloc)} "
+                "a step are free but kept, and what is in use stays the same"
+            )
+        case Reason.GARBAGE:
+            return (
+                "does not grow: garbage waits for Python's collector, and "
+                f"{format_bytes(evidence.garbage_bytes)} came back when it ran"
+            )
+        case Reason.NOTHING_GROWS:
+            return "does not grow"
+        case Reason.NOT_MEASURED:
+            why = record.unavailable.get("host_growth_bytes_per_step", "not measured")
+            return f"unclear: {why}"
+        case Reason.EXPLANATION_FAILED:
+            return (
+                "unclear: no growth was seen while it was timed, but the trial that looks for what "
+                f"is held ended as {evidence.failed_explanation}"
+            )
+        case Reason.PAST_THE_TRACER:
+            return (
+                f"unclear: resident memory grows {format_bytes(host or 0)} a step and is in use, "
+                "Python's collector did not give it back, and nothing that stays was found: it was "
+                "taken past the tracer (as by ctypes)"
+            )
+        case Reason.NOT_FOUND:
+            return (
+                f"unclear: resident memory grows {format_bytes(host or 0)} a step, and nothing "
+                "that stays was found: run it with more steps (measure=standard), or it was taken "
+                "past the tracer"
+            )
+
+
+def _describe_holder(holder: Holder) -> str:
+    if holder.kind == "native":  # the table names the op and the function, too
+        what = holder.what.partition(" (")[0].partition(", op ")[0]
+        return f"in C++{what.removeprefix('C++ memory')}" if "C++" in what else f"of {what}"
+    what = holder.what.partition("; ")[0]  # why it is traced again is the table's, too
+    return f"in {what}" if holder.kind == "graph" else f"of {what}"
+
+
+def list_notes(record: Record, leak: Leak, little: Sequence[Holder]) -> Iterator[str]:
+    """Yield what belongs to no holder: when memory will be full, what could not be had."""
+    for each in little:
+        amount = format_bytes(each.bytes_per_step)
+        yield f"{amount} a step stay at {each.where}, {each.what}: too little to call it a leak"
+    growth = leak.host_growth_bytes_per_step or leak.explained_bytes_per_step or 0
+    if growth > 0 and leak.verdict is LeakVerdict.GROWS:
+        yield _describe_end(record, growth)
+    if stages := _list_pipelines(record):
+        yield f"tf.data holds {'; '.join(map(_describe_stage, stages))}"
+    for trial in record.trials:
+        if not trial.outcome.completed:
+            lines = (trial.outcome.reason or "").strip().splitlines() or [""]
+            yield f"the {trial.kind} trial ended {trial.outcome.status}: {lines[0]}"
+
+
+_HARMLESS_SECONDS = 30 * 86400.0
+_HARMLESS_STEPS = 1e8
+"""Growth that fills memory later than that is nothing to act on; steps, where no time is known."""
+
+
+def _describe_end(record: Record, growth: float) -> str:
+    """Return when memory will be full, at this growth."""
+    limit_mb = record.spec.measure.host_limit_mb
+    memory = limit_mb * 2**20 if limit_mb else record.environment.memory_bytes
+    steps = max(0, memory - (record.metrics.get("host_peak_bytes") or 0)) / growth
+    time = ""
+    is_harmless = steps > _HARMLESS_STEPS
+    if seconds := record.metrics.get("step_seconds"):
+        left = steps * seconds
+        is_harmless = left > _HARMLESS_SECONDS
+        scales = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"))
+        spelled = (f"{left / scale:.1f} {unit}" for scale, unit in scales if left >= scale * 1.5)
+        spell = next(spelled, f"{left:.0f} seconds")
+        time = f", {spell} at {seconds * 1e3:.3g} ms a step"
+    advice = "; too slow to act on, unless it runs that long" if is_harmless else ""
+    return f"{format_bytes(memory)} of memory are full after {steps:,.0f} steps{time}{advice}"
+
+
+def _list_pipelines(record: Record) -> Sequence[PipelineBuffer]:
+    """Return the buffers that a host trial found, a pipeline's from its source on."""
+    return next((each.facts.held.pipelines for each in record.trials if each.facts.held), ())
+
+
+def _describe_stage(stage: PipelineBuffer) -> str:
+    count = stage.elements[-1]
+    each = f" of {format_bytes(stage.bytes[-1] / count)}" if count else ""
+    size = ""
+    if stage.buffer is not None:
+        auto = stage.chosen_by_autotune
+        size = f", AUTOTUNE chose {stage.buffer}" if auto else f", {stage.buffer} at most"
+    rises = ", and rises" if stage.is_filling else ""
+    return f"{stage.stage}, {count:,} element{'s' * (count != 1)}{each}{size}{rises}"

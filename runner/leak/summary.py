@@ -1,0 +1,65 @@
+"""The findings of `leak`, as a terminal shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from runner.leak.findings import Leak
+from runner.metrics import format_bytes
+from runner.paths import shorten
+from runner.render.text.table import align_columns
+from runner.render.words import format_duration
+
+_MOST_HOLDERS = 6
+
+
+def list_leaks(leaks: Mapping[str, Leak], folder: Path, seconds: float) -> str:
+    """Return one answer after the other; `leaks` by the name of its cell, of a run the
+    scenario's."""
+    parts = ["\n".join(_list_leak(name, leak)) for name, leak in leaks.items()]
+    where = f"  records  {shorten(folder)}   ({format_duration(seconds)} in all)"
+    return "\n\n".join([*parts, where])
+
+
+def _list_leak(name: str, leak: Leak) -> Iterator[str]:
+    yield f"{name} {leak.sentence}"
+    yield from (f"  {note}" for note in leak.notes)
+    if leak.holders:
+        yield from _list_holders(leak)
+    if tried := [each for each in leak.remedies if each.command]:
+        yield from ("", f"  {'tried':<46} grows by")
+        for each in tried:
+            grows = _format_size(each.growth_bytes_per_step)
+            yield f"  {each.change:<46} {grows:<13} {each.verdict}"
+            yield f"      {each.command}"
+    if written := [each for each in leak.remedies if not each.command]:
+        yield from ("", "  to write", *(f"  {each.change}" for each in written))
+
+
+def _list_holders(leak: Leak) -> Iterator[str]:
+    rows = [["a step", "kind", "times", "where"]]
+    for each in leak.holders[:_MOST_HOLDERS]:
+        count = each.count_per_step
+        times = "" if count is None else f"{count:,.0f}" if count >= 100 else f"{count:.3g}"
+        place = f"{each.where}   {each.code}" if each.code else each.where
+        chain = f"held by {' > '.join(each.chain)}" if each.chain else ""
+        where = "\n".join(filter(None, (place, each.what, chain)))
+        rows.append([_format_size(each.bytes_per_step), each.kind, times, where])
+    yield ""
+    yield from (f"  {line}" for line in align_columns(rows, widths=[11, 10, 6]))
+    if rest := leak.holders[_MOST_HOLDERS:]:
+        size = _format_size(sum(each.bytes_per_step for each in rest))
+        yield f"  {size:<12} {len(rest)} more (--json has them)"
+    measured, left = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
+    if measured is not None and left is not None:
+        share = f" ({abs(left) / measured:.0%})" if measured else ""
+        yield (
+            f"  {_format_size(leak.explained_bytes_per_step)} in all; resident memory grows "
+            f"{_format_size(measured)} a step: {_format_size(abs(left))}{share} "
+            f"{'is not explained' if left >= 0 else 'more was taken than has become resident'}"
+        )
+
+
+def _format_size(size: float | None) -> str:
+    return "unknown" if size is None else format_bytes(size)

@@ -1,1 +1,0 @@
-"""The machine below it all: processes that end together, NVIDIA's cards."""

@@ -1,0 +1,79 @@
+"""Find the `tf.function`s that are traced again from step to step, and those that are made anew."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from typing import Any
+
+from runner.facts import GrowingFunction
+from runner.meters.host.reference_chains import shorten
+
+
+class TraceCounter:
+    """Counts the traces of each function when it is made, and again when it is asked."""
+
+    def __init__(self, objects: list[Any]) -> None:
+        self._before = {
+            id(each): each.experimental_get_tracing_count() for each in _list_functions(objects)
+        }
+
+    def find_retraced(self, objects: list[Any], steps: int) -> list[GrowingFunction]:
+        """Return functions that were traced again, or made anew, every other step at least."""
+        found, anew = [], Counter[tuple[str, str | None, int | None]]()
+        for each in _list_functions(objects):
+            name, file, line = place = _find_place(each)
+            if id(each) not in self._before:
+                anew[place] += 1
+                continue
+            traces = each.experimental_get_tracing_count() - self._before[id(each)]
+            if traces >= max(2, steps / 2):
+                found.append(
+                    GrowingFunction(
+                        name=name,
+                        file=file,
+                        line=line,
+                        traces_per_step=traces / steps,
+                        differs=_find_difference(each),
+                    )
+                )
+        for (name, file, line), count in anew.items():
+            if count >= max(2, steps / 2):
+                rate = count / steps
+                found.append(GrowingFunction(name=name, file=file, line=line, made_per_step=rate))
+        return found
+
+
+def _list_functions(objects: list[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    functions = tf.types.experimental.PolymorphicFunction
+    kinds = {each for each in set(map(type, objects)) if issubclass(each, functions)}
+    return [each for each in objects if type(each) in kinds]
+
+
+def _find_place(function: Any) -> tuple[str, str | None, int | None]:
+    python = inspect.unwrap(function.python_function)
+    code = getattr(python, "__code__", None)
+    name = getattr(python, "__qualname__", repr(python)).rpartition(".")[2]
+    return (name, shorten(code.co_filename), code.co_firstlineno) if code else (name, None, None)
+
+
+def _find_difference(function: Any) -> str | None:
+    """Return the first argument that the last two traces don't have in common: `factor: 3.0, then
+    4.0`."""
+    try:
+        traces = function._list_all_concrete_functions()
+        one, other = (each.function_type.parameters for each in traces[-2:])
+    except (AttributeError, ValueError):  # TensorFlow's own, without a promise
+        return None
+    for name in one:
+        if name in other and str(one[name].type_constraint) != str(other[name].type_constraint):
+            return f"{name}: {_describe_type(one[name])}, then {_describe_type(other[name])}"
+    return None
+
+
+def _describe_type(parameter: Any) -> str:
+    text = str(parameter.type_constraint)
+    text = text.replace(", name=None", "")
+    return text.removeprefix("Literal[").removesuffix("]") if text.startswith("Literal[") else text

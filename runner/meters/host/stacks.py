@@ -1,0 +1,156 @@
+"""Tell from a stack what an allocation is that stayed: what kind of memory, whose line, of what.
+
+The kind is told by evidence, the most telling first:
+
+    on the native stack    functions of XLA's or LLVM's             executable
+    on the native stack    what makes tensors                       tensor
+    on the Python stack    the machinery that builds graphs         graph
+    either                 Python's own allocator was asked, or     python
+                           Python started a thread
+    either                 TensorFlow, or no line at all            native
+    else                   what the line called by itself: NumPy    python
+
+Core: standard library only; whose code a file is (`owner`) is passed in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from runner.records import THREAD_START
+
+Frame = tuple[str, str, int]
+"""Function, file, line."""
+
+_EXECUTABLE = re.compile(r"\b(xla|llvm|mlir)::|\bXla(Compil|Device|Context)\w*::")
+_TENSOR = re.compile(
+    r"\bAllocator::AllocateRaw\b|^tensorflow::Tensor::Tensor\(|\bTensorHandle::Create|TensorBuffer"
+    r"|^EagerTensor(FromHandle|_init)|^tensorflow::ConvertToEagerTensor"
+)
+"""Its bytes, its handle in C++, and its object in Python: all three are there while it is."""
+_TRACING = re.compile(
+    r"/tensorflow/python/(framework/(func_graph|op_def_library)\.py"
+    r"|eager/polymorphic_function/(tracing_compilation|concrete_function|function_type_utils)\.py"
+    r"|client/session\.py)$"
+)
+_MAKES_OPS = ("_create_c_op", "_create_op_internal", "create_op")
+_GENERATED = re.compile(r"/gen_\w+_ops\.py$")
+_NO_NAME = re.compile(r"^(_|error_handler$|op_dispatch_handler$|wrapper$|wrapped|fn$|<)")
+"""Functions that a call passes through, and that nobody calls by name."""
+
+_BY_THE_WAY = re.compile(
+    r"^(operator new|std::|absl::|google::|(tsl|tensorflow)::(port|core)::|__gnu|malloc|calloc|"
+    r"realloc|posix_memalign|aligned_alloc|_?PyObject|_?PyMem|\?|<|char\*|void )"
+    r"|Allocat|::vector<|::basic_string"
+)
+"""Native functions that take memory for whoever called them."""
+
+_TENSORFLOWS = ("tensorflow", "keras", "numpy")
+
+
+@dataclass(frozen=True)
+class Place:
+    """One answer to "who holds it": allocations with the same are added up."""
+
+    kind: str
+    file: str | None
+    line: int | None
+    what: str
+
+
+def find_place(
+    python: Sequence[Frame],
+    native: Sequence[str],
+    of_python: bool,
+    owner: Callable[[str], str],
+) -> Place | None:
+    """Return the place of an allocation; None for what the runner itself allocated, and for names
+    in Python's cache.
+
+    `python` and `native` frames, the innermost first; `of_python` where Python's own allocator was
+    asked.
+    """
+    owners = [owner(file) for _, file, _ in python]
+    # A name that C++ looks an attribute up by is a new string each time, of which Python's cache of
+    # attributes holds the last 4,096: 262 kB at most, but it takes thousands of steps.
+    is_cached_name = next(iter(native), "") == "PyUnicode_New" and any(
+        "AttrString" in name for name in native[:6]
+    )
+    if owners[:1] == ["runner"] or (of_python and is_cached_name):
+        return None
+    at = _find_users(owners)
+    inside = python[:at] if at is not None else python
+    kind = _tell_kind(inside, native, of_python, at is not None)
+    what = _describe(kind, inside, native)
+    if at is None:
+        is_start = kind == "python" and _is_in_python_thread(native)
+        return Place(kind, None, None, THREAD_START if is_start else what)
+    _, file, line = python[at]
+    return Place(kind, file, line, what)
+
+
+def _find_users(owners: Sequence[str]) -> int | None:
+    """Return the innermost frame of the user; else of a scenario; else of the installed package
+    that the runner called."""
+    for wanted in ("the user", "scenarios"):
+        if wanted in owners:
+            return owners.index(wanted)
+    packages = [at for at, name in enumerate(owners) if name not in ("runner", "Python")]
+    return packages[-1] if packages and owners[packages[-1]] not in _TENSORFLOWS else None
+
+
+def _tell_kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, known: bool) -> str:
+    if any(_EXECUTABLE.search(name) for name in native):
+        return "executable"
+    if any(_TENSOR.search(name) for name in native):
+        return "tensor"
+    if any(_TRACING.search(file) or name in _MAKES_OPS for name, file, _ in inside):
+        return "graph"
+    if of_python or (not known and _is_in_python_thread(native)):
+        return "python"
+    return "native" if not known or _is_through_tensorflow(inside, native) else "python"
+
+
+def _is_through_tensorflow(inside: Sequence[Frame], native: Sequence[str]) -> bool:
+    """Return whether TensorFlow was called: an op has Python frames of TensorFlow's; its objects'
+    methods (`tensor + 1`) may not."""
+    return any("/tensorflow/" in file for _, file, _ in inside) or any(
+        name.startswith(("tensorflow::", "TFE_", "TF_")) for name in native
+    )
+
+
+def _is_in_python_thread(native: Sequence[str]) -> bool:
+    """Return whether Python itself took it for a thread, before any line of it runs."""
+    return any(name.startswith(("thread_run", "_PyEval", "PyThread")) for name in native) and not (
+        _is_through_tensorflow((), native)
+    )
+
+
+def _describe(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
+    is_function = any("/polymorphic_function/" in file for _, file, _ in inside)  # has a name
+    names = (name for name, _, _ in reversed(inside) if not _NO_NAME.search(name))
+    called = None if kind == "graph" and is_function else next(names, None)  # the user's line calls
+    op = next((name for name, file, _ in inside if _GENERATED.search(file)), None)
+    op = op and op.removesuffix("_eager_fallback")
+    under = f" under {called}" if called else ""
+    if kind == "tensor" and any("ConvertToEagerTensor" in name for name in native):
+        return f"tensors made of Python values{under}"
+    if kind == "tensor":
+        return f"tensors of {op or called or 'an op'}"
+    if kind == "graph":
+        return f"graph built{under}"
+    if kind == "executable":
+        return f"XLA's executables{under}"
+    if kind == "python":
+        return f"Python objects made{under}" if called else "Python objects"
+    by = next((_shorten(name) for name in native if not _BY_THE_WAY.search(name)), None)
+    named = f", op {op}" if op and op != called else ""
+    return f"C++ memory{under}{named}{f' ({by})' if by else ''}"
+
+
+def _shorten(function: str) -> str:
+    """Return `Graph::Clone` of `tensorflow::Graph::Clone()`."""
+    name = re.sub(r"\(anonymous namespace\)::", "", function).partition("(")[0]
+    return re.sub(r"<.*", "", name).removeprefix("tensorflow::").strip()

@@ -1,0 +1,178 @@
+"""Find what each step leaves behind on the host: all allocations, Python's and C++'s, by stack.
+
+memray writes down all allocations and frees with both stacks. Between two steps Python's garbage is
+collected and a mark is set: a moment's pause, in which memray takes one of its snapshots, so that
+what is live at every mark can be told, by the place that took it.
+
+    snapshots   |  |  |  |  |  |  |  |  |  |      1 ms apart
+    marks             m        m        m         3 ms of quiet to either side
+    a block        [--------)                     live at the first mark, and at no other
+    a block                 [--------------       live at the last two: it survived
+
+What lives is counted as malloc and Python count it, with the header and the rounding of a block,
+and of what was mapped the pages that were written to (XLA maps more for its code than it fills): so
+much the process grows. A traced step may take ten times as long, and the trace itself takes memory:
+a host trial is never timed, and its resident memory is not read.
+"""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import os
+import resource
+import tempfile
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from runner.facts import Survivor
+from runner.meters.clock import Clock
+from runner.meters.code_owner import find_owner, make_relative
+from runner.meters.host.stacks import Place, find_place
+
+_PAUSE_SECONDS = 0.003
+
+_MOST_PLACES = 60
+"""Are sent with their line; what the smaller ones hold is added up by kind."""
+
+_PAGE = resource.getpagesize()
+_PYTHONS = (2, 3, 4)
+"""memray's numbers for malloc, calloc and realloc of Python's own allocator."""
+_MAP, _UNMAP = 14, 15
+_SMALL = 512
+"""Bytes up to which Python's allocator serves a request from its own arenas."""
+_POOL, _POOL_HEADER = 16384, 48
+"""Bytes of a pool in such an arena, and of its header."""
+
+Series = NDArray[np.float64]
+"""Two rows, bytes and blocks that are live, with a column a mark: above those at the first."""
+
+
+class SurvivorMeter:
+    """Traces from `start` to `stop`; `mark` after each step, and once before the first."""
+
+    def __init__(self) -> None:
+        import memray  # here, so that no other trial holds it
+
+        self._memray = memray
+        self._file = Path(tempfile.gettempdir()) / f"host-{os.getpid()}.memray"
+        self._tracker: Any = None
+        self._marks: list[float] = []
+
+    def start(self) -> None:
+        self._tracker = self._memray.Tracker(
+            self._file,
+            native_traces=True,
+            trace_python_allocators=True,
+            memory_interval_ms=1,
+        )
+        self._tracker.__enter__()
+
+    def mark(self) -> None:
+        if gc.isenabled():  # who switched it off keeps its garbage
+            gc.collect()
+        Clock.sleep(_PAUSE_SECONDS)
+        self._marks.append(Clock.epoch_seconds() * 1000)
+        Clock.sleep(_PAUSE_SECONDS)
+
+    def stop(self) -> None:
+        if self._tracker is not None:
+            self._tracker.__exit__(None, None, None)
+            self._tracker = None
+
+    def read(self) -> list[Survivor]:
+        """Return the places whose live bytes differ between the first mark and the last, as the
+        record keeps them: each with what was live at every mark."""
+        nothing = np.zeros((2, len(self._marks)))
+        held: dict[Place, Series] = defaultdict(nothing.copy)
+        mapped: dict[Place, Series] = defaultdict(nothing.copy)
+        with self._memray.FileReader(self._file) as reader:
+            times = [each.time for each in reader.get_memory_snapshots()]
+            marks = [min(bisect_right(times, mark), len(times)) for mark in self._marks]
+            for record in reader.get_temporal_allocation_records(merge_threads=True):
+                series = _count_live(record, marks)
+                if series[0].any() and (place := _find_place(record)) is not None:
+                    (mapped if record.allocator == _MAP else held)[place] += series
+            written = _find_written_shares(reader.get_allocation_records()) if mapped else {}
+        for place, series in mapped.items():
+            held[place] += [written.get(place, 0.0) * series[0], series[1]]
+        self._file.unlink()
+        return list(_rank(held))
+
+
+def _find_place(record: Any) -> Place | None:
+    native = [name for name, _, _ in record.native_stack_trace(None)]
+    python = record.stack_trace(None)
+    return find_place(python, native, record.allocator in _PYTHONS, find_owner)
+
+
+def _count_live(record: Any, marks: list[int]) -> Series:
+    """Return what is live at each mark above the first. `marks` are snapshots' numbers; so are an
+    interval's bounds: those of the snapshots that came next."""
+    changes = np.zeros((2, len(marks) + 1))
+    for each in record.intervals:
+        size = _count_taken(each.n_bytes, each.n_allocations, record.allocator)
+        begin, end = each.allocated_before_snapshot, each.deallocated_before_snapshot
+        for snapshot, sign in ((begin, 1), (end, -1)):
+            if snapshot is not None:
+                changes[:, bisect_left(marks, snapshot)] += sign * size, sign * each.n_allocations
+    live: Series = changes.cumsum(axis=1)[:, :-1]
+    return live - live[:, :1]
+
+
+def _count_taken(total: int, count: int, allocator: int) -> float:
+    """Return what `count` blocks of `total` bytes take of the process, headers and rounding
+    included: multiples of 16, from 32 on with 8 bytes of header in glibc's malloc, and of pools
+    with a header in Python's."""
+    if not count or allocator == _MAP:
+        return float(total)
+    size = -(-total // count)
+    if allocator in _PYTHONS and size <= _SMALL:
+        return count * max(16, -(-size // 16) * 16) * (_POOL / (_POOL - _POOL_HEADER))
+    return float(count * max(32, -(-(size + 8) // 16) * 16))
+
+
+def _find_written_shares(records: Any) -> dict[Place, float]:
+    """Return of what each place has mapped and not unmapped, how much is resident now."""
+    still: dict[int, Any] = {}
+    for record in records:
+        if record.allocator == _MAP:
+            still[record.address] = record
+        elif record.allocator == _UNMAP:
+            still.pop(record.address, None)
+    pages: dict[Place, list[bool]] = defaultdict(list)
+    with open("/proc/self/pagemap", "rb") as pagemap:  # noqa: PTH123
+        for address, record in still.items():
+            if (place := _find_place(record)) is not None:
+                first, last = address // _PAGE, -(-(address + record.size) // _PAGE)
+                pagemap.seek(8 * first)  # 8 bytes a page, the highest bit says whether it is there
+                flags = pagemap.read(8 * (last - first))[7::8]
+                pages[place] += [bool(byte & 0x80) for byte in flags]
+    return {place: sum(present) / len(present) for place, present in pages.items() if present}
+
+
+def _rank(held: dict[Place, Series]) -> Iterator[Survivor]:
+    """Yield the largest by name, and the rest by kind."""
+    ranked = sorted(held.items(), key=lambda item: -abs(item[1][0, -1]))
+    rest: dict[str, Series] = {}
+    for place, series in ranked[_MOST_PLACES:]:
+        rest[place.kind] = series + rest.get(place.kind, 0.0)
+    small = [(Place(kind, None, None, "many small places"), its) for kind, its in rest.items()]
+    for place, series in [*ranked[:_MOST_PLACES], *small]:
+        known = place.file is not None and place.line is not None
+        code = linecache.getline(place.file or "", place.line or 0).strip() if known else None
+        yield Survivor(
+            kind=place.kind,
+            file=place.file and make_relative(place.file),
+            line=place.line,
+            code=code or None,
+            what=place.what,
+            bytes=tuple(round(value) for value in series[0].tolist()),
+            count=tuple(int(value) for value in series[1].tolist()),
+        )

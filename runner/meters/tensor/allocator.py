@@ -1,0 +1,72 @@
+"""Choose the allocator that counts every byte, and read TensorFlow's own account of it.
+
+TensorFlow's default CPU allocator leaves out what is smaller than 262,144 bytes, in its figures and
+in the profiler's events. BFC counts all, with its rounding to 256 bytes; TensorFlow takes it when
+the environment says so before its first op, and never again. A GPU's allocator always counts all.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+EXACT_ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
+
+
+def choose_exact_allocator() -> None:
+    """Ask TensorFlow for the CPU allocator that counts every byte, unless the user said not to."""
+    os.environ.setdefault(EXACT_ALLOCATOR, "1")
+
+
+def name_allocator(kind: str, index: int = 0) -> str:
+    """Return a pattern for TensorFlow's name for the allocator of a device: the CPU's is the one
+    that counts every byte."""
+    return rf"(GPU|PluggableDevice)_{index}_bfc" if kind == "gpu" else "bfc_cpu_allocator_for_gpu"
+
+
+@dataclass(frozen=True)
+class AllocatorReading:
+    live_bytes: int
+    peak_bytes: int
+    """Since the last `forget`."""
+
+
+class AllocatorAccount:
+    """TensorFlow's own account, for a reader who must not disturb: no profiler, no environment. Of
+    the first GPU where there is one, else of the CPU."""
+
+    def __init__(self) -> None:
+        import tensorflow as tf
+
+        self._config = tf.config.experimental
+        self.device = "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
+        self.problem: str | None = None
+        """Why there are no figures, where there are none."""
+        self.counts_small = False
+        """Then its figures have the rounding, which depends on where a tensor came to lie."""
+        try:
+            self.counts_small = self.device == "GPU:0" or is_exact_allocator()
+            self.forget()
+        except ValueError as error:
+            self.problem = f"TensorFlow keeps no figures of this allocator ({error})"
+
+    def forget(self) -> None:
+        """Start the peak anew."""
+        if self.problem is None:
+            self._config.reset_memory_stats(self.device)
+
+    def read(self) -> AllocatorReading:
+        figures = self._config.get_memory_info(self.device)
+        return AllocatorReading(int(figures["current"]), int(figures["peak"]))
+
+
+def is_exact_allocator() -> bool:
+    """Return whether the CPU's allocator does, as a tensor of a few bytes shows. Raise `ValueError`
+    where the allocator keeps no figures."""
+    import tensorflow as tf
+
+    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    small = tf.fill([7], 1.0)
+    after = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    del small
+    return bool(after > before)

@@ -1,0 +1,170 @@
+"""Measure a block of code in a process that somebody else started, as a memory trial would.
+
+    choose_exact_allocator()                 # before TensorFlow's first op
+    block = MemoryBlock()
+    block.begin(Phase.FIRST_CALL)            # or `with block.mark(Phase.STEPS, 3)`
+    ...
+    result = block.finish()                  # a memory trial, as a child would have sent it
+
+Such a block has no beginning: tensors that were live when it began are in no event. They are left
+out of its figures; `before_bytes` says how much they were, by the allocator's own count.
+
+The figure does not depend on what ran before: when a block begins, TensorFlow forgets the scalars
+that it keeps for the next op that takes the same, and Python's garbage is collected; what then is
+left is kept out of the collector's sight, so that the collector runs in the block when the block's
+own objects make it.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from runner.errors import Unavailable
+from runner.facts import TrialFacts
+from runner.meters.tensor import samples
+from runner.meters.tensor.allocator import EXACT_ALLOCATOR, is_exact_allocator, name_allocator
+from runner.meters.tensor.call_recorder import CallRecorder
+from runner.meters.tensor.replay import NoAllocations
+from runner.meters.tensor.tracing import AllocationTracing
+from runner.records import COMPLETED, Phase, Trial
+
+_CHATTER = re.compile(rb"(?:session_manager|profiler_session|save_profile)\.cc:\d+\] ")
+
+
+@dataclass(frozen=True)
+class BlockResult:
+    """The figures of a block."""
+
+    trial: Trial
+    before_bytes: int
+    """Live when it began, and in none of the trial's figures; the allocator's rounding included."""
+
+
+class MemoryBlock:
+    """Measured from the first `begin` to `finish`, or to `abandon`; in the thread that began it."""
+
+    def __init__(self) -> None:
+        self._tracing: AllocationTracing | None = None
+        self._recorder = CallRecorder()
+        self._hides_objects = False
+        self._phase: Phase | None = None
+        """Whose mark is open."""
+
+    def begin(self, phase: Phase, step: int = 0) -> None:
+        """Begin a phase, and end the one before. Raise `Unavailable` at the first one where this
+        process can't be measured."""
+        if self._tracing is None:
+            self._tracing = self._start()
+        self.end()
+        self._phase = phase
+        self._tracing.begin(phase, step)
+
+    def end(self) -> None:
+        if self._tracing is not None and self._phase is not None:
+            import tensorflow as tf
+
+            if tf.config.list_logical_devices("GPU"):
+                tf.test.experimental.sync_devices()
+            self._tracing.end(self._phase)
+            self._phase = None
+
+    @contextmanager
+    def mark(self, phase: Phase, step: int = 0) -> Iterator[None]:
+        self.begin(phase, step)
+        try:
+            yield
+        finally:
+            self.end()
+
+    def finish(self) -> BlockResult:
+        """Collect what is garbage, and stop. Raises `Unavailable` where there are no figures."""
+        assert self._tracing is not None, "a block that never began"
+        try:
+            with self.mark(Phase.COLLECTION):
+                if gc.isenabled():
+                    gc.collect()
+            with _without_chatter():
+                found = self._tracing.finish()
+        finally:
+            self._leave()
+        if isinstance(found, NoAllocations):
+            raise Unavailable(f"nothing could be measured: {found.reason}.")
+        before = found.checks.live_before_bytes if found.checks else 0
+        return BlockResult(
+            samples.make_result(found, TrialFacts()).as_trial("memory", 0, COMPLETED), before
+        )
+
+    def abandon(self) -> None:
+        """Stop, whatever was seen; nothing happens where nothing is under way."""
+        if self._tracing is not None:
+            with _without_chatter():
+                self._tracing.finish()
+            self._leave()
+
+    def _start(self) -> AllocationTracing:
+        from tensorflow.python.eager import context
+
+        pattern = _find_allocator()
+        context.context()._clear_caches()  # the scalars that it keeps for the next op
+        self._hides_objects = gc.isenabled() and not gc.get_freeze_count()
+        if self._hides_objects:
+            gc.collect()
+            gc.freeze()
+        self._recorder.start()
+        tracing = AllocationTracing(pattern, recording=self._recorder.recording)
+        with _without_chatter():
+            tracing.start()
+        return tracing
+
+    def _leave(self) -> None:
+        self._tracing = None
+        self._recorder.stop()
+        if self._hides_objects:
+            gc.unfreeze()
+
+
+def _find_allocator() -> str:
+    """Return a pattern for the allocator's name: the first GPU's where there is one, else the
+    CPU's. Raise `Unavailable` if that is not the one that counts every byte."""
+    import tensorflow as tf
+
+    if tf.config.list_logical_devices("GPU"):
+        return name_allocator("gpu")
+    try:
+        is_exact = is_exact_allocator()
+    except ValueError:  # an allocator without figures
+        is_exact = False
+    if not is_exact:
+        raise Unavailable(
+            "TensorFlow ran its first op before the measurement was asked for, and so took the CPU "
+            "allocator that does not count what is smaller than 262,144 bytes.",
+            f"Set {EXACT_ALLOCATOR}=1 in the environment, or import and run nothing of "
+            "TensorFlow's before.",
+        )
+    return name_allocator("cpu")
+
+
+@contextmanager
+def _without_chatter() -> Iterator[None]:
+    """Keep back what TensorFlow's profiler says on file descriptor 2 when it begins and ends: the
+    user would find it beside the message of a test that failed. All else goes through."""
+    sys.stderr.flush()
+    whole = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(whole, 2)
+            os.close(whole)
+            said.seek(0)
+            for line in said:
+                if not _CHATTER.search(line):
+                    os.write(2, line)

@@ -1,0 +1,1 @@
+"""Processes: every trial in a fresh child of a zygote that has TensorFlow loaded. See README.md."""

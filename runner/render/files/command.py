@@ -1,0 +1,62 @@
+"""The command that measures a record's cell again."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+
+from runner import paths
+from runner.records import Record
+
+_OTHER_THAN_TEXT = ("true", "false", "null", "nan", "inf")
+
+
+def write_command(record: Record) -> str:
+    """Return the command that measures this cell again."""
+    spec = record.spec
+    # The fields that need not be said: none where that measure has been renamed since.
+    file = paths.find_choices("measure").get(spec.measure.name)
+    usual: dict[str, Any] = (yaml.safe_load(file.read_text()) or {}) if file else {}
+    device, measure = asdict(spec.device), asdict(spec.measure)
+    fields = {
+        **{"scenario": spec.scenario, "execution": spec.execution, "device": spec.device.kind},
+        **{"batch_size": spec.batch_size, "seed": spec.seed, "measure": spec.measure.name},
+        **{f"scenario.{name}": value for name, value in spec.parameters.items()},
+        **{f"device.{name}": value for name, value in device.items()
+           if name != "kind" and value not in (None, 0)},
+        **{f"measure.{name}": value for name, value in measure.items()
+           if value != usual.get(name)},
+    }  # fmt: skip
+    flags = [word for folder in record.environment.config_dirs for word in ("--config-dir", folder)]
+    words = [f"{name}={quote_value(value)}" for name, value in fields.items()]
+    return shlex.join(["python", "-m", "runner", *flags, *words])
+
+
+def quote_value(value: Any) -> str:
+    """Return a value in Hydra's grammar, so that it is read as the same value: `${` in it is text,
+    and nothing that is looked up."""
+    if isinstance(value, dict):
+        items = (f"{_quote_key(key)}:{quote_value(item)}" for key, item in value.items())
+        return "{" + ",".join(items) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(quote_value, value)) + "]"
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if re.fullmatch(r"[A-Za-z_][\w./:-]*", value) and value.lower() not in _OTHER_THAN_TEXT:
+        return value
+    literal = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
+    quoted = re.sub(r"(\\*)'", r"\1\1\\'", literal)
+    at_end = quoted[len(quoted.rstrip("\\")) :]
+    return f"'{quoted}{at_end}'"
+
+
+def _quote_key(key: Any) -> str:
+    """Return a plain word as it is, and any other key so that Hydra, which can't quote keys, will
+    refuse it."""
+    text = str(key)
+    return text if re.fullmatch(r"[\w.-]+(?: [\w.-]+)*", text) else json.dumps(text)

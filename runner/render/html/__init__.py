@@ -1,0 +1,44 @@
+"""Pages that can be mailed: one file that loads nothing, made from records at any time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from runner import paths, records
+from runner.allocations import Curve
+from runner.records import RECORD_FILE, Record
+from runner.render.html import lives_layout
+
+REPORT_FILE = "report.html"
+MOST_BANDS = 300
+"""A sweep's page has so many bands of each cell."""
+
+
+def write_page(folder: Path) -> Path:
+    """Write `report.html` of the run or the sweep in `folder`, whole or not at all; return where
+    it is."""
+    if (folder / RECORD_FILE).exists():
+        from runner.render.html.run_page import draw_run_page
+
+        text = draw_run_page(records.read(folder), folder)
+    else:
+        from runner.render.html.sweep_page import draw_sweep_page
+
+        found, unreadable = records.read_each(records.find(folder), _read_lightened)
+        text = draw_sweep_page([record for _, record in found], folder, unreadable)
+    return paths.write_text(folder / REPORT_FILE, text)
+
+
+def _read_lightened(folder: Path) -> Record:
+    """Drop what a sweep's page does not show, the curves first of all: most of what a thousand
+    records weigh. Of the lives it shows the largest."""
+    record = records.read(folder)
+    if (found := record.allocations) is None:
+        return record
+    groups = tuple(replace(group, scopes=()) for group in found.groups)
+    lives = found.lives and lives_layout.keep_largest(found.lives, MOST_BANDS)
+    kept = replace(
+        found, groups=groups, lines=(), lives=lives, curve=Curve(), peak_curve=Curve(), marks=()
+    )
+    return replace(record, allocations=kept)

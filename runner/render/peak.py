@@ -1,0 +1,297 @@
+"""The parts of a peak, in words and in slices, for the terminal and the page alike.
+
+Reads `record.allocations`. An older record that lacks split, scopes, leaks or curves is described
+in less detail, without an error.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from runner.allocations import GRADIENT, Allocations, Frame, Group, LeakedGroup, LinePart, Split
+from runner.metrics import ALLOCATOR_PEAK, TENSOR_PEAK, format_bytes, format_metric
+from runner.records import Record
+from runner.render.tables import Column, Table, TableCell, make_table
+from runner.render.words import count_things, join_first
+
+MOST_SLICES = 25
+"""Rows of a table: the smaller slices are one row, and allocations.csv has them all."""
+
+PARTS = {
+    "held_bytes": ("held", "there before the step: weights, inputs, state"),
+    "kept_bytes": ("kept", "made in the step and still there when it ends"),
+    "gradient_bytes": ("gradient", "made in the step, kept for the gradient"),
+    "passing_bytes": ("passing", "made and freed in the step"),
+}
+"""The fields of a split, in the order in which they are stacked: a name, and what it means."""
+
+_MOST_TENSORS = 3
+_MOST_CALLERS = 3
+
+_PIPELINE = ("Iterator", "Dataset", "MemoryCache", "SeedGenerator", "Optional")
+"""An op that makes what tf.data holds has one of these in its name."""
+
+
+# Words.
+
+
+def name_moment(allocations: Allocations) -> str:
+    """Return when the peak was: `in step 3`."""
+    if allocations.step is not None:
+        return f"in step {allocations.step}"
+    phase = allocations.phase
+    return f"in the {phase.replace('_', ' ')}" if phase else "at a time unknown"
+
+
+def name_stretch(allocations: Allocations) -> str:
+    """Return what the peak is in, a `step` or a `phase`."""
+    return "phase" if allocations.step is None else "step"
+
+
+def describe_split(split: Split | None, least: float = 1) -> str:
+    """Return `held 91.2 kB · passing 5.07 MB`, without what is less than `least` bytes."""
+    known = [(name, getattr(split, field, None) or 0) for field, (name, _) in PARTS.items()]
+    return " · ".join(f"{name} {format_bytes(value)}" for name, value in known if value >= least)
+
+
+def describe_shape(sizes: Sequence[int] | None) -> str:
+    """Return `64 x 100`, `scalar` or `unknown`."""
+    return "unknown" if sizes is None else " x ".join(map(str, sizes)) or "scalar"
+
+
+def explain_absence(record: Record) -> str:
+    """Return why a record has no list of what was live at the peak, with the allocator's own peak
+    if that is known."""
+    if record.allocations and not record.allocations.total_bytes:
+        return "0 B: the step makes no tensors"
+    why = record.unavailable.get(TENSOR_PEAK, "its allocations were not recorded")
+    return f"unknown: {why}{describe_allocator_peak(record)}"
+
+
+def describe_allocator_peak(record: Record) -> str:
+    """Return TensorFlow's own figure of its peak, for a record without ours."""
+    value = record.metrics.get(ALLOCATOR_PEAK)
+    own = "TensorFlow's own figure, its rounding included, is"
+    return "" if value is None else f"; {own} {format_metric(ALLOCATOR_PEAK, value)}"
+
+
+def warn_of_end(record: Record) -> str:
+    """Return a sentence for a run that did not complete, whose peak is not that of a whole run;
+    empty for one that did."""
+    if record.outcome.completed:
+        return ""
+    has_figures = record.allocations or any(value is not None for value in record.metrics.values())
+    meaning = " Its figures are of what ran until then, and not those of a whole run."
+    return f"This run ended early: {record.outcome.words}.{meaning * bool(has_figures)}"
+
+
+def explain_no_gradient(allocations: Allocations) -> str:
+    """Return why the bytes kept for the gradient are not known; empty where they are."""
+    if not allocations.split or allocations.split.gradient_bytes is not None:
+        return ""
+    why = allocations.gradient_why or "an older version recorded this"
+    return f"Bytes kept for the gradient are counted among the others: {why}."
+
+
+def describe_uncounted(allocations: Allocations) -> str:
+    """Return what is live at the peak and has memory that TensorFlow's allocator never sees: the
+    bytes of the peak count its handles only. Empty where there is none."""
+    strings = sum(group.count for group in allocations.groups if group.dtype == "string")
+    found = [f"the text of {count_things(strings, 'string tensor')}"] if strings else []
+    found += sorted(set(filter(None, map(_name_handle, allocations.groups))))
+    return f"not counted: {', '.join(found)}; the host peak has them" if found else ""
+
+
+def _name_handle(group: Group) -> str:
+    """Return what a handle stands for. A variable is a resource and a list of tensors is a variant,
+    but their memory is the allocator's."""
+    if "HashTable" in group.op:
+        return "lookup tables"
+    is_counted = group.op.startswith(("VarHandle", "TensorList", "EmptyTensorList"))
+    if group.dtype not in ("resource", "variant") or is_counted:
+        return ""
+    is_pipeline = any(word in group.op for word in _PIPELINE)
+    return "buffers inside tf.data (shuffle, cache, prefetch)" if is_pipeline else "other resources"
+
+
+def describe_checks(allocations: Allocations) -> str:
+    """Return how far the allocation events can be believed, in a sentence."""
+    checks = allocations.checks
+    if not checks:
+        return ""
+    odd = (
+        (checks.unmatched_frees, "frees of what was never seen allocated"),
+        (checks.reused_addresses, "addresses used again without a free"),
+        (checks.disagreements, "events at which the allocator's own total differs"),
+    )
+    found = ", ".join(f"{count:,} {words}" for count, words in odd if count)
+    fine = "each one agrees with the allocator's own running total"
+    return f"Replayed from {checks.events:,} allocation events: {found or fine}."
+
+
+# Paths of scopes.
+
+Leaf = tuple[tuple[str, ...], int]
+"""A path of scopes with an op at its end, and bytes."""
+
+
+def list_leaves(allocations: Allocations) -> list[Leaf]:
+    """Return what was live at the peak by scope: model, layer, ..., op."""
+    return [
+        ((*filter(None, scope.scope.split("/")), name_op(group)), scope.bytes)
+        for group in allocations.groups
+        for scope in group.scopes
+    ]
+
+
+def name_op(made: Group | LinePart) -> str:
+    """Return `MatMul float32[2,3]`; without a shape, as XLA's lumps are, just the op."""
+    if made.shape is None:
+        return made.op
+    return f"{made.op} {made.dtype}[{','.join(map(str, made.shape))}]"
+
+
+# Slices.
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of the peak: what one line, layer or op made, or several of them together."""
+
+    name: str
+    count: int
+    bytes: int
+    split: Split | None = None
+    shape: str = ""
+    dtype: str = ""
+    code: str = ""
+    """The line's source text; empty for other slices."""
+    why: str = ""
+    """The reason, if no line is known."""
+    detail: str = ""
+    """The tensors that a line made, or the layers that an op's tensors are of."""
+    callers: str = ""
+    """The callers of a line for the most of its bytes, innermost first."""
+
+
+def slice_by_line(allocations: Allocations) -> list[Slice]:
+    """Return a slice a line of code, largest first."""
+    slices = []
+    for line in allocations.lines:
+        # A library's line: no line of the user's led there.
+        library = " (library; no line of yours)" if line.is_library else ""
+        above = line.parts[0].stack[-2::-1] if line.parts else ()
+        called = [
+            f"{frame.file}:{frame.line}" for frame in map(allocations.frames.__getitem__, above)
+        ]
+        slices.append(
+            Slice(
+                "no line" if line.file is None else f"{line.file}:{line.line}{library}",
+                line.count,
+                line.bytes,
+                line.split,
+                code=line.code or "",
+                why=line.why or "",
+                detail=_describe_tensors(line.parts),
+                # A comprehension is a function on the line that it is in.
+                callers=join_first(dict.fromkeys(called), _MOST_CALLERS, "more"),
+            )
+        )
+    return slices
+
+
+def slice_by_op(allocations: Allocations) -> list[Slice]:
+    """Return a slice an op, shape and dtype, largest first."""
+    return [
+        Slice(
+            group.op or "unknown",
+            group.count,
+            group.bytes,
+            group.split,
+            describe_shape(group.shape),
+            group.dtype,
+            detail=join_first([scope.scope for scope in group.scopes if scope.scope], 1, "more"),
+        )
+        for group in allocations.groups
+    ]
+
+
+def slice_by_layer(allocations: Allocations) -> list[Slice]:
+    """Return each scope with its gradient's ops, largest first; nothing where none is known."""
+    counts, sizes, gradients = Counter[str](), Counter[str](), Counter[str]()
+    for scope in (scope for group in allocations.groups for scope in group.scopes):
+        layer = scope.scope.removesuffix(GRADIENT)
+        name = layer.removesuffix("/") if layer != scope.scope else layer
+        counts[name] += scope.count
+        sizes[name] += scope.bytes
+        gradients[name] += scope.bytes * (layer != scope.scope)
+    if not any(sizes):
+        return []
+    return [
+        Slice(
+            (name or "in no scope")
+            + (f" (of its gradient {format_bytes(gradients[name])})" if gradients[name] else ""),
+            counts[name],
+            size,
+        )
+        for name, size in sizes.most_common()
+    ]
+
+
+def sum_slices(slices: Iterable[Slice], name: str) -> Slice:
+    """Return several slices as one; its split is known where it is known of all."""
+    slices = list(slices)
+    splits = [each.split for each in slices if each.split]
+    sums = [sum(getattr(split, field) or 0 for split in splits) for field in PARTS]
+    return Slice(
+        name,
+        sum(each.count for each in slices),
+        sum(each.bytes for each in slices),
+        Split(*sums) if splits and len(splits) == len(slices) else None,
+    )
+
+
+def fold_slices(slices: Sequence[Slice], most: int, one: str) -> list[Slice]:
+    """Return the first so many, and all others as one row: `12 smaller groups`."""
+    if len(slices) <= most:
+        return list(slices)
+    rest = slices[most:]
+    return [*slices[:most], sum_slices(rest, count_things(len(rest), f"smaller {one}"))]
+
+
+def _describe_tensors(parts: Sequence[LinePart]) -> str:
+    """Return `14 Mul 512 x 256 float32, 2 MatMul 3 x 3 float32 (gradient) and 4 more kinds`."""
+    counts, sizes = Counter[str](), Counter[str]()
+    for part in parts:
+        kind = f"{name_tensor(part)}{' (gradient)' if part.is_gradient else ''}"
+        counts[kind] += part.count
+        sizes[kind] += part.bytes
+    named = [f"{counts[kind]:,} {kind}" for kind, _ in sizes.most_common()]
+    return join_first(named, _MOST_TENSORS, "more kinds")
+
+
+def name_tensor(made: LinePart | LeakedGroup) -> str:
+    """Return `Mul 512 x 256 float32`; of a shape that is unknown, just the op."""
+    return made.op if made.shape is None else f"{made.op} {describe_shape(made.shape)} {made.dtype}"
+
+
+def make_leak_table(allocations: Allocations, most: int | None = None) -> Table:
+    """Return what each step makes that the next one still has, most bytes first."""
+
+    def find_frame(leak: LeakedGroup) -> Frame | None:
+        return allocations.frames[leak.stack[-1]] if leak.stack else None
+
+    columns: list[Column[LeakedGroup]] = [
+        Column("bytes a step", lambda leak: TableCell(format_bytes(leak.bytes_per_step),
+               f"{leak.bytes_per_step:,.15g} bytes/step", leak.bytes_per_step), is_figure=True),
+        Column("count", lambda leak: TableCell(f"{leak.count_per_step:,.3g}",
+               value=leak.count_per_step), is_figure=True),
+        Column("what", name_tensor),
+        Column("scope", lambda leak: leak.scope),
+        Column("line", lambda leak: f"{frame.file}:{frame.line}" if (frame := find_frame(leak))
+               else "no line"),
+        Column("code", lambda leak: frame.code if (frame := find_frame(leak)) else "", wraps=True),
+    ]  # fmt: skip
+    return make_table(columns, (allocations.leaks or ())[:most])

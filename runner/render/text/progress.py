@@ -1,0 +1,166 @@
+"""The progress of a measurement: first what was asked for, then one line in place.
+
+It goes to stderr. A sweep is announced in a line, always; the line in place is drawn on a terminal
+only, between trials (a single run's also at the phases of its memory trial), never during a timed
+one. Elsewhere, as in CI's log, a line is printed now and then. The summaries go to stdout.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from runner.analysis.objective import Objective
+from runner.analysis.selection import name_cell
+from runner.cell import Plan
+from runner.engine.events import (
+    CellsOpened,
+    CellTaken,
+    Event,
+    MeasurementEnded,
+    PhaseEntered,
+    RecordWritten,
+    TrialEnded,
+    TrialStarted,
+)
+from runner.engine.run import Run
+from runner.render.text.console import redraw_line, understands_codes
+from runner.render.text.forecast import LOADING_SECONDS, Forecast
+from runner.render.words import count_things, format_duration
+
+_BAR = 16
+
+QUIET_SECONDS = 30.0
+"""Off a terminal a line is printed between two trials once this long has passed since the last."""
+
+
+def describe_plan(plan: Plan, runs: Sequence[Run]) -> str:
+    """Return how many cells and trials there are, and how long they will take."""
+    if search := plan.search:
+        grid = count_things(len(plan.cells), "cell")
+        space = grid if search.is_whole else "a space of more cells than a grid's"
+        most = f"in {search.n_trials} at most, {search.n_jobs} at a time"
+        words = Objective(search.metrics, search.limits).words
+        return f"a search {'of' if search.is_whole else 'in'} {space} {most}: {words}"
+    forecast = Forecast(runs)
+    left = sum(forecast.left.values())
+    kinds = [f"{count} {kind}" for kind, count in sorted(forecast.left.items()) if count]
+    cells = count_things(len(runs), "cell")
+    trials = f"{count_things(left, 'trial')} ({', '.join(kinds) or 'all done'})"
+    if begun := sum(run.done.total() for run in runs):
+        cells += f", {sum(run.next is None for run in runs)} of them done"
+        trials += f" of {begun + left} left"
+    if not kinds:
+        return f"{cells}, {trials}"
+    least, most = (format_duration(LOADING_SECONDS + each) for each in forecast.seconds)
+    time = f"about {least}" if least == most else f"about {least} to {most}"
+    if cluster := plan.cluster:
+        workers = count_things(cluster.workers, "worker takes", "workers take")
+        time += f" one after the other; {workers} them under {cluster.kind}"
+    return f"{cells}, {trials}, {time}"
+
+
+@dataclass
+class Progress:
+    """Trials and cells done, what failed, what runs now, time left."""
+
+    plan: Plan | None = None
+    """The plan; a sweep's is announced in a line."""
+    stream: TextIO = field(default_factory=lambda: sys.stderr)
+    clock: Callable[[], float] = time.monotonic
+    _cells: int = 0
+    _cells_done: int = 0
+    _failed: int = 0
+    _open: set[int] = field(default_factory=set)
+    """The runs that lack trials, by identity."""
+    _done: int = 0
+    _is_loaded: bool = False
+    _is_announced: bool = False
+
+    def on(self, event: Event) -> None:
+        match event:
+            case CellsOpened(runs):
+                self._open_cells(runs)
+            case CellTaken(run, worker):
+                self._draw_begun(run, f"worker {worker}")
+            case TrialStarted(run, trial):
+                done = run.done[trial.kind]
+                total = done + run.count_missing()[trial.kind]
+                self._draw_begun(run, f"{trial.kind} {done + 1}/{total}")
+            case PhaseEntered(name):
+                if self._cells == 1:
+                    self._draw(f"{self._what}, {name}")
+            case TrialEnded(run, trial, seconds):
+                # The first one's time is TensorFlow's loading as well, and is left out.
+                own = seconds if self._is_loaded else max(0.0, seconds - LOADING_SECONDS)
+                self._forecast.count_trial(run, trial, own)
+                self._is_loaded = True
+                self._done += 1
+                if run.next is None:
+                    self._end_cell(run)
+            case RecordWritten(run, is_new=True):
+                self._end_cell(run)  # a cluster's that was given up: no trial was its last
+            case MeasurementEnded():
+                self.close()
+            case _:
+                pass
+
+    def _open_cells(self, runs: Sequence[Run]) -> None:
+        """Begin anew with each batch of cells that a source asks for."""
+        if self.plan and self.plan.is_sweep and not self._is_announced:
+            print(describe_plan(self.plan, runs), file=self.stream, flush=True)
+        self._is_announced = True
+        if not runs:
+            return
+        self._forecast = Forecast(runs)
+        self._cells += len(runs)
+        self._open |= {id(run) for run in runs}
+        self._done += sum(run.done.total() for run in runs)
+        for run in runs:
+            if run.next is None:
+                self._end_cell(run)
+        if not self._is_loaded:
+            self._drawn_at = self.clock()
+            is_elsewhere = self.plan and self.plan.cluster
+            self._draw("waiting for a worker" if is_elsewhere else "loading TensorFlow")
+
+    def _draw_begun(self, run: Run, what: str) -> None:
+        swept = run.sweep.swept if run.sweep else None
+        name = name_cell(swept) if swept else run.experiment.scenario_name
+        self._what = f"{name}: {what}"
+        self._draw(self._what if self._is_loaded else f"{self._what}, loading TensorFlow")
+
+    def _end_cell(self, run: Run) -> None:
+        if id(run) in self._open:
+            self._open.remove(id(run))
+            self._forecast.count_missing(run)
+            self._cells_done += 1
+            self._failed += not run.outcome.completed
+
+    def close(self) -> None:
+        redraw_line("", self.stream)
+
+    def _draw(self, what: str) -> None:
+        on_terminal = understands_codes(self.stream)
+        if not on_terminal and self.clock() - self._drawn_at < QUIET_SECONDS:
+            return
+        self._drawn_at = self.clock()
+        left = sum(self._forecast.left.values())
+        total = self._done + left
+        filled = _BAR * self._done // total if total else _BAR
+        bar = f"{'█' * filled}{'░' * (_BAR - filled)} " if on_terminal else ""
+        parts = [f"{bar}{self._done}/{total} trials"]
+        if self._cells > 1:
+            parts.append(f"{self._cells_done}/{self._cells} cells")
+        if self._failed:
+            parts.append(f"{self._failed} failed")
+        if self._is_loaded and left:
+            parts.append(f"about {format_duration(sum(self._forecast.seconds) / 2)} left")
+        line = " · ".join([*parts, what])
+        if on_terminal:
+            redraw_line(line, self.stream)
+        else:
+            print(line, file=self.stream, flush=True)

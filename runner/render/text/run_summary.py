@@ -1,0 +1,142 @@
+"""The result of a run, in five seconds of reading. Piped, it holds no control codes."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from runner import metrics, records
+from runner.analysis import estimate, growth, selection
+from runner.metrics import METRICS, STEP_SECONDS, TENSOR_PEAK, Rank, format_metric, list_shown
+from runner.paths import shorten
+from runner.records import LOG_FILE, RECORD_FILE, Record
+from runner.render import peak
+from runner.render.text.console import style_text
+from runner.render.words import count_trials, describe_interval, format_duration, format_exact_bytes
+
+_RETRACING = re.compile(
+    r"\d+ out of the last \d+ calls to <function (?P<function>\S+).*? triggered tf\.function "
+    r"retracing\."
+)
+
+
+def summarize_run(folder: Path, seconds: float | None, is_plain: bool = False) -> str:
+    """Return what ran, peak, growth, step time, first call against steady, and where it is;
+    `is_plain` where it is not for a terminal."""
+    out = io.StringIO() if is_plain else sys.stdout
+    record = records.read(folder)
+    outcome, device = record.outcome, record.environment.device
+    title = " · ".join(filter(None, (selection.name_record(record), device)))
+    parameters = record.spec.parameters.items()
+    took = "" if seconds is None else f", {format_duration(seconds)}"
+    lines = [
+        "",
+        style_text(title, "bold", out),
+        f"  {', '.join(f'{key}={selection.format_word(value)}' for key, value in parameters)}",
+        f"  {count_trials(record.trials)} (measure={record.spec.measure.name}){took}",
+        *_describe_program(record),
+        "",
+    ]
+    if not outcome.completed:
+        lines.append(f"  {style_text(f'{outcome.words}: {outcome.reason}', 'red', out)}")
+    for name in list_shown(Rank.RUN) if outcome.completed else ():
+        if name in record.metrics:
+            value, remark = format_metric(name, record.metrics[name]), describe_figure(record, name)
+            lines.append(f"  {METRICS[name].row:<13} {value:>12}   {remark}".rstrip())
+            if name == TENSOR_PEAK and record.allocations:
+                beside = peak.describe_uncounted(record.allocations)
+                lines += [f"  {'':<13} {'':>12}   {beside}"] if beside else []
+    lines += [f"  TensorFlow warns: {words}" for words in find_warnings(folder / LOG_FILE)]
+    lines += ["", f"  record   {shorten(folder / RECORD_FILE)}"]
+    if not outcome.completed:
+        lines.append(f"  log      {shorten(folder / LOG_FILE)}")
+    return "\n".join(lines)
+
+
+def find_warnings(log: Path) -> list[str]:
+    """Return TensorFlow's own words, from the trials' log, that explain a figure: a function is
+    traced again and again. Each function's once, its first sentence."""
+    try:
+        text = log.read_text(errors="replace") if log.is_file() else ""
+    except OSError:
+        return []
+    found = {each["function"]: each[0] for each in _RETRACING.finditer(text)}
+    return list(found.values())
+
+
+def warn_of_load(record: Record) -> str:
+    """Return that the machine was busy, if it was: memory is exact however busy it is, times are
+    not."""
+    load, cores = record.environment.load, record.environment.cores
+    return f"the machine was busy, load {load:.1f} on {cores} cores" if load > cores else ""
+
+
+def _describe_program(record: Record) -> list[str]:
+    """Return what was taken for a step of a program that takes its own, and how many there were."""
+    programs = [trial.facts.program for trial in record.trials if trial.facts.program]
+    if not programs:
+        return []
+    first = programs[0]
+    counts = sorted({program.steps for program in programs})
+    taken = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    counted = f"a step is {first.step_is}; {taken} in each trial, the first call among them"
+    lines = [f"  {counted if first.step_is else first.why_unknown}"]
+    lines += [
+        f"  {name} was set after TensorFlow was loaded, and may have no effect: set it outside"
+        for name in first.set_late
+    ]
+    lines += [f"  left out: {', '.join(first.left_out)}"] if first.left_out else []
+    return lines
+
+
+def describe_figure(record: Record, name: str) -> str:
+    """Return what is to be known beside a figure, or why it is unknown."""
+    value = record.metrics[name]
+    if value is None:
+        own = peak.describe_allocator_peak(record) if name == TENSOR_PEAK else ""
+        return record.unavailable.get(name, "") + own
+    match name:
+        case metrics.TENSOR_PEAK:
+            return describe_peak(record)
+        case metrics.TENSOR_GROWTH:
+            found = (growth.judge_tensors(each) for each in record.trials if each.kind == "memory")
+            return ": ".join(
+                filter(None, ("" if value else "none", growth.describe_sawtooth(found)))
+            )
+        case metrics.HOST_GROWTH:
+            found = (growth.judge_host(each) for each in record.trials if each.kind == "timing")
+            return growth.describe_sawtooth(found)
+        case metrics.HOST_PEAK:
+            # It is of the trial's own process, without those that it started.
+            children = max((each.facts.child_processes or 0 for each in record.trials), default=0)
+            many = "its child process" if children == 1 else f"its {children} child processes"
+            apart = f", without the memory of {many}" if children else ""
+            return f"above the trial's start{apart}"
+        case metrics.STEP_SECONDS:
+            interval = describe_interval(record, name)
+            parts = (f"95 %: {interval}" if interval else "", warn_of_load(record))
+            return "; ".join(filter(None, parts))
+        case metrics.FIRST_CALL_SECONDS:
+            steady = record.metrics.get(STEP_SECONDS)
+            return f"{value / steady:,.1f} times a steady step" if value and steady else ""
+    return "above what was live when it began" if METRICS[name].op_order == "matters" else ""
+
+
+def describe_peak(record: Record) -> str:
+    """Return the peak to the byte; where processes differ, how many had which."""
+    value = record.metrics.get(TENSOR_PEAK)
+    exact = format_exact_bytes(value) if value is not None else ""
+    peaks = estimate.list_samples(record.trials, TENSOR_PEAK, record.spec)
+    if len(set(peaks)) > 1:
+        usual = min(peaks, key=lambda peak: (-peaks.count(peak), peak))
+        times = peaks.count(max(peaks))
+        low, high = (format_metric(TENSOR_PEAK, each) for each in (usual, max(peaks)))
+        if low == high:
+            low, high = f"{usual:,} bytes", f"{max(peaks):,}"
+        below = f"{low} in {peaks.count(usual)}, up to {high} " if usual < max(peaks) else ""
+        exact += f"; {below}in {times} of {len(peaks)} processes"
+        if min(peaks) < usual:
+            exact += f", down to {format_metric(TENSOR_PEAK, min(peaks))}"
+    return exact

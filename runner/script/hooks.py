@@ -1,0 +1,338 @@
+"""See what a script does, without a change of it: Keras' fit, predict and evaluate, the updates of
+optimizers, sessions and functions that contain one. Child side.
+
+    door                                   what is seen there
+    CallbackList.on_train_batch_begin ...  batches of fit, predict and evaluate
+    Optimizer.apply, apply_gradients       an update: now, or in the graph that is made now
+    Function.__call__                      a call of the function whose graph has an update
+    BaseSession.run                        a run that fetches an update
+    GradientTape.__enter__                 the begin of the first step of a loop in Python
+
+Each door gets a wrapper of a few instructions: what a step of a script pays for being seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from runner.script.marks import StepKind, StepMarks
+
+_MOST_CANDIDATES = 20
+"""So many functions may be called between the making of an optimizer and its first update, before
+it is given up to find out where the first step begins."""
+
+
+class _SteppingFunction(NamedTuple):
+    """A tf.function of which each call is a step."""
+
+    function: Any
+    kind: StepKind
+    label: str
+
+
+@dataclass
+class _UpdatedGraph:
+    """A graph with an update in it."""
+
+    optimizer: str
+    runs_update: dict[str, bool] = field(default_factory=dict)
+    """Of each op that was asked for: whether it is an update, or needs one."""
+
+
+class ScriptHooks:
+    """Watches one process on behalf of its marks, to its end."""
+
+    def __init__(self, marks: StepMarks) -> None:
+        self._marks = marks
+        self._has_optimizer = False
+        self._is_updating = False
+        self._outermost: Any = None
+        """The function that the script has called, and that runs or is traced now."""
+        self._stepping: dict[int, _SteppingFunction] = {}
+        """By identity."""
+        self._graphs: WeakKeyDictionary[Any, _UpdatedGraph] = WeakKeyDictionary()
+        """Those of TensorFlow 1 in which an optimizer has put an update."""
+        self._candidates = 0
+
+    def install(self) -> None:
+        """Put a wrapper around each door; of what is imported later, as it is imported."""
+        from tensorflow.python.client.session import BaseSession
+        from tensorflow.python.eager import backprop, context
+        from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+        from tensorflow.python.framework import ops
+        from tensorflow.python.training import optimizer as first_optimizers
+
+        self._executing_eagerly = context.executing_eagerly
+        self._default_graph = ops.get_default_graph
+        self._replace(Function, "__call__", self._wrap_function)
+        self._replace(BaseSession, "run", self._wrap_session)
+        self._replace(backprop.GradientTape, "__enter__", self._wrap_tape)
+        self._replace(first_optimizers.Optimizer, "apply_gradients", self._wrap_update)
+        for keras in ("keras", "tf_keras"):
+            after_import(f"{keras}.src.callbacks", self._watch_batches)
+            after_import(f"{keras}.src.callbacks.callback_list", self._watch_batches)
+            after_import(f"{keras}.src.optimizers.base_optimizer", self._watch_optimizers)
+            after_import(f"{keras}.src.optimizers.optimizer", self._watch_optimizers)
+            after_import(f"{keras}.src.optimizers.legacy.optimizer_v2", self._watch_optimizers)
+
+    def mark_calls(self, function: Any, name: str) -> Any:
+        """Return the function so that each call of it is a step."""
+        from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+        label = f"each call of {name}"
+        if isinstance(function, Function):  # whose other methods a program may want
+            stepping = _SteppingFunction(function, StepKind.NAMED, label)
+            self._stepping[id(function)] = stepping
+            return function
+        marks = self._marks
+
+        @functools.wraps(function)
+        def through(*args: Any, **kwargs: Any) -> Any:
+            marks.begin(StepKind.NAMED)
+            result = function(*args, **kwargs)
+            marks.end(StepKind.NAMED, label)
+            return result
+
+        return through
+
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        plain = vars(owner).get(name)
+        if callable(plain):
+            setattr(owner, name, functools.wraps(plain)(wrap(plain)))
+
+    def _watch_batches(self, module: ModuleType) -> None:
+        owner = getattr(module, "CallbackList", None)
+        if owner is None or owner.__module__ != module.__name__:  # a package names it, too
+            return
+        batches = {
+            "train": (StepKind.BATCH, "each batch of Keras' fit"),
+            "test": (StepKind.INFERENCE, "each batch of Keras' evaluate"),
+            "predict": (StepKind.INFERENCE, "each batch of Keras' predict"),
+        }
+        for mode, (kind, label) in batches.items():
+            begin = functools.partial(self._marks.begin, kind, label)
+            end = functools.partial(self._marks.end, kind, label)
+            self._replace(owner, f"on_{mode}_batch_begin", functools.partial(_call_first, begin))
+            self._replace(owner, f"on_{mode}_batch_end", functools.partial(_call_last, end))
+        drop = functools.partial(self._marks.void, StepKind.UPDATE)
+        go_on = functools.partial(self._marks.resume, StepKind.UPDATE)
+        for mode in ("test", "predict"):  # evaluation within a loop is no part of its steps
+            self._replace(owner, f"on_{mode}_begin", functools.partial(_call_first, drop))
+            self._replace(owner, f"on_{mode}_end", functools.partial(_call_last, go_on))
+
+    def _watch_optimizers(self, module: ModuleType) -> None:
+        for owner in [each for each in vars(module).values() if isinstance(each, type)]:
+            if owner.__module__ != module.__name__:
+                continue
+            for name in ("apply", "apply_gradients"):
+                self._replace(owner, name, self._wrap_update)
+            if "apply" in vars(owner) or "apply_gradients" in vars(owner):
+                self._replace(owner, "__init__", self._wrap_making)
+
+    def _wrap_making(self, make: Any) -> Any:
+        def through(*args: Any, **kwargs: Any) -> None:
+            self._has_optimizer = True
+            make(*args, **kwargs)
+
+        return through
+
+    def _wrap_update(self, apply: Any) -> Any:
+        def through(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._is_updating:  # apply_gradients calls apply, one optimizer another
+                return apply(optimizer, *args, **kwargs)
+            self._is_updating = True
+            try:
+                result = apply(optimizer, *args, **kwargs)
+            finally:
+                self._is_updating = False
+            self._note_update(optimizer, result)
+            return result
+
+        return through
+
+    def _note_update(self, optimizer: Any, result: Any) -> None:
+        name = type(optimizer).__name__
+        if (function := self._outermost) is not None:
+            if id(function) not in self._stepping:
+                label = f"each call of {_describe_function(function)}, which updates by {name}"
+                stepping = _SteppingFunction(function, StepKind.UPDATE, label)
+                self._stepping[id(function)] = stepping
+        elif self._executing_eagerly():
+            self._marks.end(StepKind.UPDATE, f"each update by {name}")
+        elif (op := getattr(result, "name", None)) is not None:
+            graph = self._graphs.setdefault(self._default_graph(), _UpdatedGraph(name))
+            graph.runs_update[op.partition(":")[0]] = True
+
+    def _wrap_function(self, call: Any) -> Any:
+        marks, stepping = self._marks, self._stepping
+
+        def through(function: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._outermost is not None:
+                return call(function, *args, **kwargs)
+            known = stepping.get(id(function))
+            is_candidate = False
+            if known is not None:
+                marks.begin(known.kind)
+            elif marks.is_building and self._may_begin():
+                is_candidate = True
+                marks.begin(StepKind.UPDATE)
+            self._outermost = function
+            try:
+                result = call(function, *args, **kwargs)
+            finally:
+                self._outermost = None
+            if known is None:
+                known = stepping.get(id(function))
+            if known is not None:
+                marks.end(known.kind, known.label)
+            elif is_candidate:
+                marks.void(StepKind.UPDATE)
+            return result
+
+        return through
+
+    def _may_begin(self) -> bool:
+        """Return whether what is called now may be the first step of a loop that trains."""
+        self._candidates += self._has_optimizer
+        is_possible = self._has_optimizer and self._candidates <= _MOST_CANDIDATES
+        return is_possible and bool(self._executing_eagerly())
+
+    def _wrap_tape(self, enter: Any) -> Any:
+        def through(tape: Any) -> Any:
+            if self._marks.is_building and self._outermost is None and self._may_begin():
+                self._marks.begin(StepKind.UPDATE)
+            return enter(tape)
+
+        return through
+
+    def _wrap_session(self, run: Any) -> Any:
+        def through(session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+            graph = self._graphs.get(session.graph) if self._graphs else None
+            if graph is None or not any(
+                _runs_update(op, graph.runs_update) for op in _list_ops(session.graph, fetches)
+            ):
+                return run(session, fetches, *args, **kwargs)
+            self._marks.begin(StepKind.UPDATE)
+            result = run(session, fetches, *args, **kwargs)
+            label = f"each session.run that updates by {graph.optimizer}"
+            self._marks.end(StepKind.UPDATE, label)
+            return result
+
+        return through
+
+
+def _call_first(mark: Callable[[], None], plain: Any) -> Any:
+    def through(*args: Any, **kwargs: Any) -> Any:
+        mark()
+        return plain(*args, **kwargs)
+
+    return through
+
+
+def _call_last(mark: Callable[[], None], plain: Any) -> Any:
+    def through(*args: Any, **kwargs: Any) -> Any:
+        result = plain(*args, **kwargs)
+        mark()
+        return result
+
+    return through
+
+
+def _describe_function(function: Any) -> str:
+    plain = function.python_function
+    code = getattr(plain, "__code__", None)
+    name = getattr(plain, "__name__", "a tf.function")
+    if code is None:
+        return str(name)
+    return f"{name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
+
+
+def _list_ops(graph: Any, fetches: Any) -> Iterator[Any]:
+    """Yield the ops that a session is asked for, whatever structure they come in."""
+    if isinstance(fetches, dict):
+        fetches = list(fetches.values())
+    if isinstance(fetches, list | tuple):
+        for each in fetches:
+            yield from _list_ops(graph, each)
+        return
+    try:
+        element = graph.as_graph_element(fetches)
+    except (TypeError, ValueError, KeyError):
+        return
+    yield getattr(element, "op", element)
+
+
+def _runs_update(op: Any, known: dict[str, bool]) -> bool:
+    """Return whether an op is an update, or needs one; what was found is kept."""
+    waiting, seen = [op], set()
+    while waiting:
+        each = waiting.pop()
+        found = known.get(each.name)
+        if found:
+            known[op.name] = True
+            return True
+        if found is None and each.name not in seen:
+            seen.add(each.name)
+            waiting += [*each.control_inputs, *(tensor.op for tensor in each.inputs)]
+    known.update(dict.fromkeys(seen, False))
+    return False
+
+
+def after_import(name: str, change: Callable[[ModuleType], None]) -> None:
+    """Call `change` with a module: now if it is loaded, else when it is."""
+    module = sys.modules.get(name)
+    if module is not None:
+        change(module)
+        return
+    if not any(isinstance(each, _Finder) for each in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+    finder = next(each for each in sys.meta_path if isinstance(each, _Finder))
+    finder.changes[name] = change
+
+
+class _Finder(MetaPathFinder):
+    """Finds what the others find, and changes it once it is loaded."""
+
+    def __init__(self) -> None:
+        self.changes: dict[str, Callable[[ModuleType], None]] = {}
+
+    def find_spec(
+        self, fullname: str, path: Any, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        change = self.changes.pop(fullname, None)
+        if change is None:
+            return None
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, change)
+        return spec
+
+
+class _Loader(Loader):
+    """Loads as another one does, and then calls what waits for the module."""
+
+    def __init__(self, loader: Any, change: Callable[[ModuleType], None]) -> None:
+        self._loader = loader
+        self._change = change
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._change(module)

@@ -1,0 +1,186 @@
+"""Turn what is seen of a script into the phases of its trial: where each of its steps begins and
+ends, and when it has taken enough of them.
+
+    seen                               begins                    ends
+    a call of the step that is named   the call                  its return
+    Keras' fit                         on_train_batch_begin      on_train_batch_end
+    an optimizer's update              where the one before it   the update, or the session.run or
+                                       ended (the first: with    the tf.function that contains it
+                                       the tape or the call)
+    predict, evaluate                  on_predict_batch_begin    on_predict_batch_end
+
+The first of these kinds that a script has counts, and none below it. What a script will do is not
+known before it does it: where a higher kind comes after a lower one was counted, the trial starts
+anew, in a process that knows.
+
+Core: standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from enum import IntEnum
+
+from runner.records import Phase
+from runner.trial.phases import Answer, Phases, Rest
+
+
+class StepKind(IntEnum):
+    """What a step is of; the higher one counts."""
+
+    INFERENCE = 1
+    UPDATE = 2
+    BATCH = 3
+    NAMED = 4
+
+
+class ScriptStopped(BaseException):
+    """Raised in the script once it has taken the steps that were wanted, so that it ends through
+    its own `finally` and `with`. No `Exception`, which a script may well catch."""
+
+
+class StepMarks:
+    """Drives the phases of a trial from within the script."""
+
+    def __init__(
+        self,
+        phases: Phases,
+        most_steps: int | None = None,
+        to_end: bool = False,
+        known: StepKind | None = None,
+        will_train: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Stop after `most_steps`, or when the phases have enough, or never (`to_end`). `known`:
+        the kind that an earlier process has found; `will_train` guesses from the source, where a
+        batch of predict or evaluate comes first."""
+        self._phases = phases
+        self._most_steps = most_steps
+        self._to_end = to_end
+        self._known = known
+        self._will_train = will_train
+        self._at: Phase | Rest = Phase.BUILD
+        self._pid, self._thread = os.getpid(), threading.get_ident()
+        self.kind: StepKind | None = None
+        """Of the step that is open, or of those that were counted."""
+        self.label: str | None = None
+        """What a step is, in words."""
+        self.steps = 0
+        self.is_stopped = False
+        self.start_anew: StepKind | None = None
+        """The kind that counts, where another one was counted in this process."""
+        self.passed_over: dict[StepKind, str] = {}
+        """What was seen and did not count, by kind, in words."""
+        self.is_elsewhere = False
+        """Steps were taken by another thread than the script's own."""
+
+    @property
+    def is_building(self) -> bool:
+        """Return whether no step has begun."""
+        return self._at is Phase.BUILD
+
+    def begin(self, kind: StepKind, label: str = "") -> None:
+        """Begin a step of this kind."""
+        if not self._counts(kind, label) or self.is_stopped:
+            return
+        if self._at in (Phase.FIRST_CALL, Phase.STEPS):
+            if kind is not StepKind.UPDATE:
+                self._advance(Answer.VOID)
+            else:
+                return
+        self.kind = kind
+        self._advance(Answer.MORE if self._at is Rest.ENOUGH else None)
+
+    def end(self, kind: StepKind, label: str) -> None:
+        """End a step of this kind; stop the script if it was the last one that is wanted."""
+        if not self._counts(kind, label):
+            return
+        if self.is_stopped:
+            raise ScriptStopped  # it was caught, and the script went on
+        if self._at not in (Phase.FIRST_CALL, Phase.STEPS):
+            self.begin(kind, label)
+        self.label = self.label or label
+        self._advance(None)
+        self.steps += 1
+        if self._is_enough():
+            self._stop()
+        if kind is StepKind.UPDATE:
+            self.begin(kind)
+
+    def void(self, kind: StepKind) -> None:
+        """Drop what was taken for a step of this kind: it did not end, and comes again."""
+        is_open = self._at in (Phase.FIRST_CALL, Phase.STEPS)
+        if self._is_here() and self.kind is kind and is_open:
+            self._advance(Answer.VOID)
+            if self.is_building:
+                self.kind = None
+
+    def resume(self, kind: StepKind) -> None:
+        """Go on with a step of this kind after what was none."""
+        if self._is_here() and self.kind is kind and isinstance(self._at, Rest):
+            self.begin(kind)
+
+    def finish(self) -> None:
+        """End with the script: what is open is no step."""
+        if self.is_stopped:
+            return
+        seen = max(self.passed_over, default=None)
+        if not self.steps and self._known is None and seen is not None:
+            self.start_anew = seen
+        self.is_stopped = True
+        self._advance(Answer.OVER)
+
+    def describe(self) -> str | None:
+        """Return why nothing is known of steps; None where there were at least two."""
+        if self.steps > 1:
+            return None
+        if self.steps:
+            return "the script took one step, its first call"
+        where = " by the script's own thread" if self.is_elsewhere else ""
+        return (
+            f"no step was seen{where}: no Keras fit, update of an optimizer, predict or evaluate; "
+            "say scenario.step=MODULE:FUNCTION"
+        )
+
+    def _is_here(self) -> bool:
+        if os.getpid() != self._pid:
+            return False
+        if threading.get_ident() != self._thread:
+            self.is_elsewhere = True
+            return False
+        return True
+
+    def _counts(self, kind: StepKind, label: str) -> bool:
+        if not self._is_here():
+            return False
+        if self._known is not None:
+            return kind is self._known
+        if self.kind is not None and kind < self.kind:
+            if not self.steps:
+                self.passed_over.setdefault(kind, label)
+            return False
+        if kind is StepKind.INFERENCE and self.kind is None and self._will_train():
+            self.passed_over.setdefault(kind, label)
+            return False
+        if self.kind is not None and kind > self.kind and self.steps:
+            if self.is_stopped:
+                return False
+            self.start_anew = kind
+            self._stop()
+        return True
+
+    def _is_enough(self) -> bool:
+        if self._to_end:
+            return False
+        if self._most_steps is not None:
+            return self.steps >= self._most_steps
+        return self._at is Rest.ENOUGH
+
+    def _stop(self) -> None:
+        self.is_stopped = True
+        self._advance(Answer.OVER)
+        raise ScriptStopped
+
+    def _advance(self, answer: Answer | None) -> None:
+        self._at = self._phases.send(answer)

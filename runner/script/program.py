@@ -1,0 +1,199 @@
+"""Run a script as Python runs it, in the child of a trial: as `__main__`, with its own words, from
+its top to its end or to the last step that is wanted. Child side.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import builtins
+import functools
+import importlib.util
+import linecache
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from runner.facts import ProgramFacts
+from runner.meters import code_owner
+from runner.scenario import StartAnew
+from runner.script.hooks import ScriptHooks, after_import
+from runner.script.marks import ScriptStopped, StepKind, StepMarks
+from runner.script.source import CodePiece, Script, list_changed
+from runner.trial.phases import Phases
+
+_STEP = "__runner_step__"
+"""What the named step is decorated by, where the script itself defines it."""
+
+
+@dataclass(frozen=True)
+class ScriptRun:
+    """A script, and what is wanted of it."""
+
+    script: Script
+    words: Sequence[str]
+    most_steps: int | None
+    """None: as many as the phases want."""
+    to_end: bool
+    step: str | None
+    """`MODULE:FUNCTION`: what the user says is a step."""
+    note: str | None
+    """The kind of step that an earlier process has found."""
+    tell: Callable[[ProgramFacts], None]
+
+    def run(self, phases: Phases) -> Any:
+        """Take the script through the phases of its trial, and return what they return."""
+        known = StepKind[self.note] if self.note else StepKind.NAMED if self.step else None
+        will_train = functools.cache(self._will_train)
+        marks = StepMarks(phases, self.most_steps, self.to_end, known, will_train)
+        hooks = ScriptHooks(marks)
+        hooks.install()
+        main = self._make_main()
+        codes = self._compile(hooks, main)
+        exits = _ExitFunctions()
+        environment = dict(os.environ)
+        try:
+            for code in codes:
+                exec(code, main.__dict__)
+            _join_threads()
+        except ScriptStopped:
+            pass
+        except SystemExit as end:
+            if end.code not in (None, 0) and not marks.is_stopped:
+                raise
+        except BaseException:
+            if not marks.is_stopped:
+                raise
+            traceback.print_exc()  # on its way out, after all that was wanted
+        marks.finish()
+        if marks.start_anew is not None:
+            raise StartAnew(marks.start_anew.name)
+        set_late = list_changed(environment, os.environ)
+        left_out = self.script.left_out
+        self.tell(ProgramFacts(marks.steps, marks.label, marks.describe(), set_late, left_out))
+        exits.run()
+        main.__dict__.clear()
+        main.__file__ = str(self.script.path)  # the record names the code that was run
+        del main, codes
+        try:
+            phases.send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("a phase after the release")
+
+    def _will_train(self) -> bool:
+        """Guess from the text of the script and of the user's modules that it has imported."""
+        if self.script.trains:
+            return True
+        for file in code_owner.list_user_files():
+            text = "".join(linecache.getlines(file))
+            if Script(Path(file), None, (CodePiece(file, text),)).trains:
+                return True
+        return False
+
+    def _make_main(self) -> ModuleType:
+        """Return the module that the script runs as, in the place of the runner's."""
+        script = self.script
+        main = ModuleType("__main__")
+        main.__builtins__ = builtins  # type: ignore[attr-defined]
+        file = script.pieces[0].file if script.pieces else str(script.path)
+        if script.is_notebook:
+            main.__dict__["display"] = print
+            sys.path[0] = str(Path.cwd())
+        elif script.module is None:
+            main.__file__ = file
+            main.__dict__["__cached__"] = None
+            main.__loader__ = SourceFileLoader("__main__", file)
+            sys.path[0] = str(Path(file).resolve().parent)
+        else:
+            name = script.module if Path(file).stem != "__main__" else f"{script.module}.__main__"
+            spec = importlib.util.spec_from_file_location(name, file)
+            main.__spec__, main.__file__ = spec, file
+            main.__loader__ = spec.loader if spec else None
+            main.__package__ = name.rpartition(".")[0]
+            sys.path[0] = str(Path.cwd())
+            if main.__package__:
+                importlib.import_module(main.__package__)
+        sys.argv[:] = [str(script.path) if script.module is None else file, *self.words]
+        sys.modules.pop("__main__", None)  # so that it is among what was loaded last
+        sys.modules["__main__"] = main
+        return main
+
+    def _compile(self, hooks: ScriptHooks, main: ModuleType) -> list[CodeType]:
+        trees = self.script.parse()
+        if self.step is not None:
+            module, _, name = self.step.partition(":")
+            mark = functools.partial(hooks.mark_calls, name=self.step)
+            own = ("__main__", self.script.path.stem, self.script.module)
+            if module in own:
+                main.__dict__[_STEP] = mark
+                for tree in trees:
+                    _decorate(tree, name.split("."))
+            else:
+                after_import(module, functools.partial(_wrap_named, name.split("."), mark))
+        for piece in self.script.pieces:
+            if self.script.is_notebook:
+                lines = piece.text.splitlines(keepends=True)
+                linecache.cache[piece.file] = len(piece.text), None, lines, piece.file
+        return [
+            compile(tree, piece.file, "exec", dont_inherit=True)
+            for tree, piece in zip(trees, self.script.pieces, strict=True)
+        ]
+
+
+def _decorate(tree: ast.AST, names: list[str]) -> None:
+    """Have a definition in the script decorated; lines stay what they are."""
+    for node in ast.iter_child_nodes(tree):
+        if getattr(node, "name", None) == names[0]:
+            if isinstance(node, ast.FunctionDef) and len(names) == 1:
+                mark = ast.Name(_STEP, ast.Load())
+                node.decorator_list.insert(0, ast.copy_location(mark, node))
+            elif isinstance(node, ast.ClassDef):
+                _decorate(node, names[1:])
+        elif isinstance(node, ast.If | ast.Try | ast.With):
+            _decorate(node, names)
+
+
+def _wrap_named(names: list[str], mark: Callable[[Any], Any], module: ModuleType) -> None:
+    owner: Any = module
+    for name in names[:-1]:
+        owner = getattr(owner, name)
+    setattr(owner, names[-1], mark(getattr(owner, names[-1])))
+
+
+def _join_threads() -> None:
+    """Wait for threads as Python does at the end of a script."""
+    for thread in _list_threads():
+        thread.join()
+
+
+def _list_threads() -> Iterator[threading.Thread]:
+    here = threading.current_thread()
+    return (each for each in threading.enumerate() if not each.daemon and each is not here)
+
+
+class _ExitFunctions:
+    """What the script asks to be called at its end. The process ends without Python's own end."""
+
+    def __init__(self) -> None:
+        self._functions: list[Callable[[], object]] = []
+        self._pid = os.getpid()
+        atexit.register = self._register
+
+    def _register(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self._functions.append(functools.partial(function, *args, **kwargs))
+        return function
+
+    def run(self) -> None:
+        while self._functions:
+            try:
+                self._functions.pop()()
+            except BaseException:
+                traceback.print_exc()

@@ -1,0 +1,67 @@
+"""The words of a command that names a script: those before it are the runner's, those after it its
+own.
+
+    script measure=standard train.py --epochs 2      leak serve.py --port 0
+    script -m package.train --config small.yaml      fit vary=batch_size ... train.py {batch_size}
+
+Core: standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner.script.source import MODULE
+
+SUFFIXES = (".py", ".ipynb")
+_VALUED_FLAGS = ("--cfg", "-c", "--info", "-i", "--package", "-p")
+"""Flags of Hydra's whose value is the word after them."""
+
+
+def is_script(word: str) -> bool:
+    """Return whether a word is the path of a script that exists."""
+    return word.endswith(SUFFIXES) and Path(word).is_file()
+
+
+def is_program(name: str) -> bool:
+    """Return whether a name is that of a program: a file of code, or `-m MODULE`."""
+    return name.startswith(MODULE) or name.endswith(SUFFIXES)
+
+
+def split_words(words: Sequence[str]) -> tuple[list[str], str | None, list[str]]:
+    """Return the words before a script, the script (None where there is none), and its own."""
+    for at, word in enumerate(words):
+        following = words[at + 1] if at + 1 < len(words) else ""
+        if word == "-m" and following and "=" not in following and following[0] != "-":
+            return list(words[:at]), f"{MODULE}{following}", list(words[at + 2 :])
+        is_value = at > 0 and words[at - 1] in _VALUED_FLAGS
+        is_override = word.startswith(("-", "+", "~")) or "=" in word
+        if is_script(word) or not (is_override or is_value):
+            return list(words[:at]), word, list(words[at + 1 :])
+    return list(words), None, []
+
+
+def to_overrides(words: Sequence[str]) -> list[str]:
+    """Return the words as overrides, a script and its words among them as fields of the scenario
+    that runs it; without a script, as they are."""
+    before, script, own = split_words(words)
+    if script is None:
+        return before
+    argv = ",".join(map(_quote, own))
+    return [
+        *before,
+        "scenario=script",
+        f"scenario.path={_quote(script)}",
+        f"scenario.argv=[{argv}]",
+    ]
+
+
+def _quote(word: str) -> str:
+    """Return a word as Hydra's grammar quotes it, and OmegaConf takes it as it is: backslashes
+    count only before a quote and before what looks like a reference."""
+    escaped = re.sub(
+        r"(\\*)('|\$\{|$)", lambda found: found[1] * 2 + (f"\\{found[2]}" * bool(found[2])), word
+    )
+    return f"'{escaped}'"

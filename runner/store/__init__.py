@@ -1,0 +1,1 @@
+"""The tracking store: MLflow, in a process of its own. No other package imports MLflow."""

@@ -1,0 +1,436 @@
+"""One MLflow run a record, found again by the record's id.
+
+Imported only where MLflow may be: in the worker process, and in the verbs `publish`, `ui`, `clean`.
+Errors of MLflow, and of SQLite and HTTP beneath it, become `StoreError` here.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import mlflow
+from mlflow import MlflowClient
+from mlflow.entities import Metric, Param, RunTag, ViewType
+from mlflow.exceptions import MlflowException
+from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore, sqlalchemy
+from mlflow.utils.rest_utils import requests
+
+from runner import records
+from runner.errors import BadInput, RunnerError, StoreError, StoreOutOfReach
+from runner.metrics import METRICS
+from runner.records import RECORD_FILE
+from runner.store import views
+from runner.store.content import SWEEP_ARTIFACTS, RunContent, describe_record, list_artifacts
+from runner.store.location import Links, StoredRun, StoreLocation, make_sqlite_uri
+
+LOCK_SECONDS = 30.0
+"""How long to wait for an embedded store that somebody else is writing to: half of the time that
+the client waits for an answer."""
+
+_MIGRATIONS = Path(mlflow.__file__).parent / "store" / "db_migrations" / "versions"
+_DIGEST = "content"
+"""A tag with the digest of a run's parameters and metrics, which MLflow can't overwrite."""
+_LOG = logging.getLogger(__name__)
+
+
+class MlflowStore:
+    """One MLflow store and the experiment in it. Call `prepare` first."""
+
+    def __init__(self, location: StoreLocation, lock_seconds: float) -> None:
+        self._location = location
+        self._lock_seconds = lock_seconds
+        self._client: Any = None
+        self._experiment = ""
+
+    def prepare(self, _: None = None) -> None:
+        """Make the store where it is not there yet, and complete what was cut short."""
+        with self._translate_errors():
+            database = self._location.database
+            with _lock_first_use(database.parent) if database else nullcontext():
+                if database:
+                    self._create(database)
+                    self._check_file()
+                self._client = MlflowClient(tracking_uri=self._location.uri)
+                self._experiment = self._find_experiment()
+            self._complete_runs()
+
+    def publish(self, folder: str | Path) -> StoredRun:
+        """Bring in the record in `folder`; asked again, by anybody, there is still one run.
+
+        A record of the same id and place whose figures are others, as of a cell that was resumed,
+        takes the place of the run that is there. Raises `BadInput` for one from another place.
+        """
+        folder = Path(folder)
+        with self._translate_errors(), (folder / RECORD_FILE).open() as file:
+            # Two publishers of one record take turns; other records go on beside it.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self._check_file()
+            record = records.read(folder)
+            content = describe_record(record, folder)
+            known = self._find_runs(f"tags.record = {_quote(record.id)}")
+            run_id = self._write_run(content, folder, known)
+            self._client.set_terminated(run_id, content.status, content.ended_ms)
+        return self._location.make_stored_run(self._experiment, run_id)
+
+    def publish_sweep(self, folder: str | Path) -> StoredRun:
+        """Add the files of the sweep in `folder` to the run of its first cell.
+
+        A run of their own would be a row in the table that is no cell.
+        """
+        folder = Path(folder)
+        with self._translate_errors():
+            self._check_file()
+            sweep = records.read_brief(records.find(folder)[0]).sweep
+            name = sweep.id if sweep else ""
+            first = self._find_first(f"tags.sweep = {_quote(name)}", "tags.number ASC")
+            if first is None:
+                raise StoreError(f"{folder}: no cell of that sweep is in the store", "Publish it.")
+            stored = Path(first.data.tags.get("folder", "")).parent
+            if stored != folder.resolve():  # somebody else's sweep may have the name of ours
+                raise BadInput(
+                    f"{folder}: the store has a sweep of that name with other content, of {stored}",
+                    "Nothing was changed. If this is the right one, delete those runs in MLflow.",
+                )
+            self._attach_files(first.info.run_id, folder, SWEEP_ARTIFACTS)
+        return self._location.make_stored_run(self._experiment, first.info.run_id)
+
+    def save_view(self, sweep: str | None) -> Links:
+        """Save the view of a sweep, or of all runs, and return its pages."""
+        with self._translate_errors():
+            newest = self._find_first(f"tags.sweep = {_quote(sweep)}") if sweep else None
+            swept = newest.data.tags.get("swept", "").split() if newest else []
+            key, value = views.make_view_key(sweep), views.make_view_tag(sweep, swept)
+            self._client.set_experiment_tag(self._experiment, views.TAG + key, value)
+            tags = self._client.get_experiment(self._experiment).tags
+            for old in views.find_surplus_views(tags):
+                self._client.delete_experiment_tag(self._experiment, old)
+        return self._location.make_links(self._experiment, key)
+
+    def find_newest_sweep(self) -> str | None:
+        """Return the id of the sweep that began last."""
+        with self._translate_errors():
+            newest = self._find_first("tags.sweep LIKE '%'")
+        return newest.data.tags["sweep"] if newest else None
+
+    def remove(self, name: str) -> int:
+        """Delete the runs of the run or the sweep `name`, and return how many could be seen.
+
+        An embedded store keeps nothing of them, not in its trash either; a server has them there.
+        """
+        with self._translate_errors():
+            condition = f"tags.record LIKE {_quote(name + '%')}"
+            found = [
+                run
+                for experiment in self._client.search_experiments(ViewType.ALL)
+                for run in self._find_runs(condition, experiment.experiment_id, ViewType.ALL)
+            ]
+            seen = [run.info.run_id for run in found if run.info.lifecycle_stage == "active"]
+            for run_id in seen:
+                self._client.delete_run(run_id)
+            if artifacts := self._location.artifacts:
+                database = SqlAlchemyStore(self._location.uri, artifacts)
+                for run in found:
+                    if not re.fullmatch(r"[0-9a-f]{32}", run.info.run_id):  # as MLflow makes them
+                        continue
+                    shutil.rmtree(Path(artifacts) / run.info.run_id, ignore_errors=True)
+                    database._hard_delete_run(run.info.run_id)  # as `mlflow gc` does
+                database.engine.dispose()
+        return len(seen)
+
+    def _write_run(self, content: RunContent, folder: Path, known: list[Any]) -> str:
+        """Write the run of a record, and then delete those that it replaces.
+
+        They are deleted when it has been read back. It is RUNNING until then, so that one that was
+        cut short is completed by whoever uses the store next.
+        """
+        same = next((run for run in known if run.data.tags.get(_DIGEST) == content.digest), None)
+        here = content.tags["folder"]
+        replaced = [run for run in known if run is not same and _is_replaceable(run, content)]
+        if same is None and len(replaced) < len(known):
+            other = next(run for run in known if run not in replaced)
+            raise BadInput(
+                f"{here}: the store has a run with its id, {content.tags['record']}, and other "
+                f"content: {other.info.run_id}, of {other.data.tags.get('folder')}",
+                "Neither was changed. If this record is the right one, delete that run in MLflow.",
+            )
+        run = same or self._client.create_run(
+            self._experiment,
+            start_time=content.started_ms,
+            run_name=content.name,
+            tags={_DIGEST: content.digest, "record": content.tags["record"], "folder": here},
+        )
+        run_id = str(run.info.run_id)
+        try:
+            self._fill_run(run_id, content, is_complete=run.info.status != "RUNNING")
+            self._attach_files(run_id, folder)
+            if replaced:
+                self._check_run(run_id, content)
+            for old in replaced:
+                self._client.delete_run(old.info.run_id)
+        except Exception as error:
+            if same is None and _find_reason(error) != _SILENT:
+                with suppress(Exception):
+                    self._client.delete_run(run_id)
+            raise
+        return run_id
+
+    def _fill_run(self, run_id: str, content: RunContent, *, is_complete: bool) -> None:
+        """Write tags, which may have changed, and once what MLflow can't overwrite."""
+        started = content.started_ms
+        points = () if is_complete else content.points
+        parameters = {} if is_complete else content.parameters
+        self._client.log_batch(
+            run_id,
+            metrics=[
+                Metric(each.name, each.value, started + each.step, each.step) for each in points
+            ],
+            params=[Param(name, value) for name, value in parameters.items()],
+            tags=[RunTag(name, value) for name, value in content.tags.items()],
+        )
+
+    def _attach_files(self, run_id: str, folder: Path, below: str | None = None) -> None:
+        if self._location.artifacts:  # for their owner alone
+            Path(self._location.artifacts).mkdir(mode=0o700, exist_ok=True)
+        else:
+            self._check_artifact_address(run_id)
+        for path in list_artifacts(folder):
+            self._client.log_artifact(run_id, str(path), below)
+
+    def _check_artifact_address(self, run_id: str) -> None:
+        """Raise `StoreError` if a server on another machine names a folder of this one."""
+        address = str(self._client.get_run(run_id).info.artifact_uri)
+        host = urlsplit(self._location.uri).hostname or ""
+        is_here = host in ("localhost", "::1") or host.startswith("127.")
+        if not is_here and urlsplit(address).scheme in ("", "file"):
+            raise StoreError(
+                f"{self._location.name} keeps artifacts in {address}, a folder of this machine",
+                "Nothing was written there. Start it with --serve-artifacts.",
+            )
+
+    def _check_run(self, run_id: str, content: RunContent) -> None:
+        """Raise `StoreError` unless the store has what was written."""
+        found = self._client.get_run(run_id).data
+        metrics = {point.name: point.value for point in content.points}
+        if found.params != content.parameters or found.metrics != metrics:
+            raise StoreError(f"{self._location.name} has not got what it was given", "Look at it.")
+
+    def _complete_runs(self) -> None:
+        """Complete the runs that a killed publisher left RUNNING, if their records are still here.
+
+        Others write to a shared store as well, and what a tag of theirs names is not ours to read:
+        only a folder of these outputs that holds a record of that very id.
+        """
+        for run in self._find_runs("attributes.status = 'RUNNING'"):
+            try:
+                folder = Path(run.data.tags.get("folder") or "/").resolve()
+                if folder.is_relative_to(self._location.outputs) and (
+                    records.read_brief(folder).id == run.data.tags.get("record")
+                ):
+                    self.publish(folder)
+            except StoreOutOfReach:
+                raise
+            except (RunnerError, OSError, ValueError):
+                _LOG.warning("The run %s can't be completed.", run.info.run_id, exc_info=True)
+
+    def _find_runs(
+        self, condition: str, experiment: str | None = None, view: int = ViewType.ACTIVE_ONLY
+    ) -> list[Any]:
+        """Return every run, page by page."""
+        found: list[Any] = []
+        page: str | None = ""
+        while page is not None:
+            some = self._client.search_runs(
+                [experiment or self._experiment], condition, view, page_token=page or None
+            )
+            found += some
+            page = some.token or None
+        return found
+
+    def _find_first(self, condition: str, order: str = "attributes.start_time DESC") -> Any | None:
+        found = self._client.search_runs(
+            [self._experiment], condition, max_results=1, order_by=[order]
+        )
+        return found[0] if found else None
+
+    def _check_file(self) -> None:
+        """Let SQLite say why an embedded store can't be written; MLflow would try for minutes."""
+        if self._location.database:
+            with self._open_database(self._location.database) as database:
+                database.execute("BEGIN IMMEDIATE")
+
+    def _open_database(self, path: Path) -> closing[sqlite3.Connection]:
+        return closing(sqlite3.connect(path, self._lock_seconds))
+
+    def _create(self, database: Path) -> None:
+        """Make the embedded store under another name: a kill in the midst of it leaves nothing."""
+        for left in database.parent.glob(f".{database.name}.*"):
+            left.unlink()
+        if database.exists():
+            self._check_schema(database)
+            return
+        scratch = database.with_name(f".{database.name}.{os.getpid()}")
+        scratch.touch(mode=0o600)  # for its owner alone
+        with _without_syncs():
+            SqlAlchemyStore(make_sqlite_uri(scratch), self._location.artifacts).engine.dispose()
+        with scratch.open("rb") as file:
+            os.fsync(file.fileno())
+        scratch.replace(database)
+
+    def _check_schema(self, database: Path) -> None:
+        """Raise `StoreError` for the file of a newer MLflow; MLflow itself calls it out of date."""
+        with self._open_database(database) as connection:
+            try:
+                ((found,),) = connection.execute("SELECT version_num FROM alembic_version")
+            except (sqlite3.OperationalError, ValueError):
+                return  # it can't be read, or is no store of MLflow's: who opens it says so
+        if not any(_MIGRATIONS.glob(f"{found}_*.py")):
+            raise StoreError(
+                f"{database} was made by a newer MLflow than {mlflow.__version__}, which is here",
+                "Install the newer one, or move the file away.",
+            )
+
+    def _find_experiment(self) -> str:
+        name = self._location.experiment
+        found = self._client.get_experiment_by_name(name)
+        if found is None:
+            try:
+                return str(self._client.create_experiment(name, self._location.artifacts))
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                    raise
+                found = self._client.get_experiment_by_name(name)
+        if found is None or not found.experiment_id:
+            raise StoreError(
+                f"{self._location.name}: its answer names no experiment {name!r}",
+                "Is it an MLflow server?",
+            )
+        if found.lifecycle_stage == "deleted":
+            raise StoreError(
+                f"{self._location.name}: the experiment {name!r} is in MLflow's trash",
+                "Restore it there, or say tracking.experiment=NAME.",
+            )
+        database, now = self._location.database, self._location.artifacts
+        if database and now and found.artifact_location != now:
+            self._follow_move(database, found.artifact_location, now)
+        return str(found.experiment_id)
+
+    def _follow_move(self, file: Path, before: str, now: str) -> None:
+        """Correct the whole paths in the store when the outputs were moved to another place."""
+        outputs = str(Path(before).parent), str(Path(now).parent)
+        with self._open_database(file) as database:
+            for table, column, (old, new), condition in (
+                ("experiments", "artifact_location", (before, now), ""),
+                ("runs", "artifact_uri", (before, now), ""),
+                ("tags", "value", outputs, " AND key = 'folder'"),
+            ):
+                database.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) "
+                    f"WHERE ({column} = ? OR substr({column}, 1, ?) = ?){condition}",
+                    (new, len(old) + 1, old, len(old) + 1, f"{old}/"),
+                )
+            database.commit()
+
+    @contextmanager
+    def _translate_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except RunnerError:
+            raise
+        except Exception as error:
+            reason = _find_reason(error)
+            _LOG.warning("%s", reason, exc_info=True)
+            kind = StoreOutOfReach if reason == _SILENT else StoreError
+            raise kind(f"{self._location.name}: {reason}") from error
+
+
+def open_store(location: StoreLocation) -> MlflowStore:
+    """Return a prepared store for a verb, whose terminal is no place for what goes to a log."""
+    for logger in (_LOG, logging.getLogger("mlflow")):
+        logger.setLevel(logging.CRITICAL)
+    if location.database:
+        location.database.parent.mkdir(parents=True, exist_ok=True)
+    store = MlflowStore(location, lock_seconds=20.0)
+    store.prepare()
+    return store
+
+
+def _is_replaceable(run: Any, content: RunContent) -> bool:
+    """Return whether a run is of the same place, or of the same record in an older view of it.
+
+    Another record that has its id, by chance or on purpose, must not take its place.
+    """
+    found, metrics = run.data, {point.name: point.value for point in content.points}
+    return found.tags.get("folder") == content.tags["folder"] or (
+        run.info.start_time == content.started_ms
+        and all(content.parameters.get(name, at) == at for name, at in found.params.items())
+        and all(
+            metrics.get(name, None if name in METRICS else at) == at
+            for name, at in found.metrics.items()
+        )
+    )
+
+
+def _quote(value: object) -> str:
+    """Return a literal for a condition; MLflow's grammar has no way to escape a quote."""
+    text = str(value)
+    mark = '"' if "'" in text else "'"
+    if mark in text:
+        raise BadInput(f"{text!r} is not the name of a record or a sweep", "Look at its file.")
+    return f"{mark}{text}{mark}"
+
+
+@contextmanager
+def _lock_first_use(folder: Path) -> Iterator[None]:
+    """Let one process in at a time: two that migrate a store at once break it."""
+    descriptor = os.open(folder / ".mlflow.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _without_syncs() -> Iterator[None]:
+    """Make SQLite trust the system for a file that nobody else has.
+
+    Fifty migrations, each synced, take up to 5 s on a busy disk; half a second if the file is
+    synced once, at the end.
+    """
+
+    def trust_the_system(connection: Any, _: Any) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    engine = sqlalchemy.engine.Engine
+    sqlalchemy.event.listen(engine, "connect", trust_the_system)
+    try:
+        yield
+    finally:
+        sqlalchemy.event.remove(engine, "connect", trust_the_system)
+
+
+_SILENT = "the server does not answer"
+
+
+def _find_reason(error: BaseException) -> str:
+    """Return the first cause that says what is wrong with the world, in a line."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, sqlite3.Error):
+            return str(cause)
+        if isinstance(cause, requests.ConnectionError | requests.Timeout):
+            return _SILENT
+        if isinstance(cause, OSError) and cause.strerror:
+            return f"{cause.filename}: {cause.strerror}" if cause.filename else cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

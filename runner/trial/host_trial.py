@@ -1,0 +1,163 @@
+"""Run a host trial: what grows on the host from step to step, and who holds it. Child side.
+
+    build  first call  3 steps | 8 to 100 steps          | 8 to 100 steps            | release
+                               | every allocation traced | between two looks: at     |
+                               | (`survivors`): how much | Python's objects          |
+                               | stays, of what kind,    | (`holders`), at threads'  |
+                               | from which line         | stacks, at data pipelines |
+
+No step is timed. What recurs shows in each of them, so a few dozen are enough.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Generator
+from functools import partial
+from typing import Any
+
+from runner.errors import RunnerError
+from runner.facts import HostFindings
+from runner.meters.clock import Clock
+from runner.meters.host.holders import HolderSearch
+from runner.meters.host.pipelines import PipelineMeter
+from runner.meters.host.survivors import SurvivorMeter
+from runner.meters.host.threads import ThreadMeter
+from runner.records import Phase, TrialResult
+from runner.trial.phases import (
+    Answer,
+    Meter,
+    Phases,
+    Rest,
+    run_phases,
+    take_release,
+    take_span,
+)
+from runner.trial.setup import PreparedTrial, TrialSetup
+
+WARMUP_STEPS = 3
+MOST_STEPS = 100
+LEAST_STEPS = 8
+MOST_SECONDS = 15.0
+"""The time for traced steps; those between two looks have a third of it."""
+
+
+class _SilentMeter:
+    """A meter that reads nothing."""
+
+    def begin(self, phase: Phase, step: int) -> None: ...
+
+    def end(self, phase: Phase, step: int) -> None: ...
+
+    def drop(self, phase: Phase, step: int) -> None: ...
+
+
+def prepare(setup: TrialSetup) -> PreparedTrial:
+    survivors = SurvivorMeter()
+    meter = setup.announce(_SilentMeter())
+    made: list[Any] = []
+
+    def build() -> Any:
+        made.append(setup.build())
+        return made[-1]
+
+    def finish(held: HostFindings) -> TrialResult:
+        setup.facts.held, setup.facts.unavailable = held, {}
+        return TrialResult(facts=setup.facts)
+
+    phases = take_phases(made, meter, survivors, setup.device.settle)
+    return PreparedTrial(partial(run_phases, build, phases), finish)
+
+
+def take_phases(
+    made: list[Any],
+    meter: Meter,
+    survivors: SurvivorMeter,
+    settle: Callable[[], None],
+    clock: Callable[[], float] = Clock.seconds,
+) -> Phases:
+    """Take a host trial through its phases; returns what was found, as the record keeps it. `made`
+    has the step, once it is built."""
+    number, is_over = 0, False
+
+    def take_step() -> Generator[Phase | Rest, Answer | None, bool]:
+        """Return whether there was one more."""
+        nonlocal number, is_over
+        answer = yield Rest.MORE
+        while answer is not Answer.OVER:
+            answer = yield from take_span(Phase.STEPS, number, meter, settle)
+            if answer is None:
+                number += 1
+                return True
+        is_over = True
+        return False
+
+    threads, pipelines, holders = ThreadMeter(), PipelineMeter(), HolderSearch()
+    survivors.start()
+    answer = None
+    while (yield from take_span(Phase.BUILD, 0, meter, settle)) is not Answer.OVER:
+        answer = yield from take_span(Phase.FIRST_CALL, 0, meter, settle)
+        if answer is not Answer.VOID:
+            break
+    for _ in range(WARMUP_STEPS):
+        yield from take_step()
+    threads.mark()
+    survivors.mark()
+    traced, started, seconds = 0, clock(), 0.0
+    while _goes_on(traced, clock() - started, MOST_SECONDS):
+        began = clock()
+        if gc.isenabled():  # it empties free lists, in which a step would find memory of our own
+            gc.collect()
+        if not (yield from take_step()):
+            break
+        seconds += clock() - began
+        threads.mark()
+        survivors.mark()
+        traced += 1
+    survivors.stop()
+    if not traced:
+        raise TooFewSteps(number)
+    survived = survivors.read()
+
+    pipelines.look()
+    threads.look()
+    holders.begin()
+    more, started = 0, clock()
+    while _goes_on(more, clock() - started, MOST_SECONDS / 3):
+        if not (yield from take_step()):
+            break
+        more += 1
+    containers, functions = holders.end(more, made[-1])
+    pipelines.look()
+    threads.look()
+
+    is_wanted: Answer | None = Answer.OVER if is_over else (yield Rest.ENOUGH)
+    while is_wanted is Answer.MORE:
+        if (yield from take_span(Phase.STEPS, number, meter, settle)) is Answer.OVER:
+            break
+        is_wanted = yield Rest.ENOUGH
+    made.clear()
+    yield from take_release(meter, settle)
+    return HostFindings(
+        steps=traced,
+        traced_seconds_per_step=seconds / traced,
+        survivors=(*threads.find_survivors(), *survived),
+        pipelines=pipelines.list_buffers(),
+        containers=containers,
+        functions=functions,
+    )
+
+
+def _goes_on(steps: int, seconds: float, most_seconds: float) -> bool:
+    return steps < LEAST_STEPS or (steps < MOST_STEPS and seconds < most_seconds)
+
+
+class TooFewSteps(RunnerError):
+    """The program ended before anything could be said of what its steps leave."""
+
+    def __init__(self, steps: int) -> None:
+        least = WARMUP_STEPS + 2 * LEAST_STEPS
+        super().__init__(
+            f"the program ended after {steps} steps; to say who holds what grows takes {least}.",
+            "Let it take more of them.",
+        )

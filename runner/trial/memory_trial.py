@@ -1,0 +1,70 @@
+"""Run a memory trial: the allocator that counts every byte, under TensorFlow's profiler. Child
+side."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from runner.meters.host.resident import HostMemory
+from runner.meters.tensor import samples
+from runner.meters.tensor.call_recorder import CallRecorder
+from runner.meters.tensor.replay import NoAllocations, TraceResult
+from runner.meters.tensor.requests import RequestCollector
+from runner.meters.tensor.tracing import AllocationTracing
+from runner.records import TrialResult
+from runner.trial import devices
+from runner.trial.phases import StepLimits, run_phases, take_phases
+from runner.trial.setup import PreparedTrial, Salvage, TrialSetup
+
+
+def prepare(setup: TrialSetup) -> PreparedTrial:
+    spec, device, facts = setup.spec, setup.device, setup.facts
+    requests = RequestCollector(device.allocator) if spec.with_requests else None
+    recording = None
+    if spec.with_lines:
+        recorder = CallRecorder([setup.find_scenario_folder()], Path(tempfile.gettempdir()) / "xla")
+        recorder.start()
+        recording = recorder.recording
+    tracing = AllocationTracing(
+        device.allocator,
+        also=requests.feed if requests else None,
+        parts_build=setup.execution.name == "own",
+        recording=recording,
+    )
+    steps = setup.experiment.measure.memory_steps
+
+    def salvage() -> Salvage:
+        live = found = None
+        with contextlib.suppress(Exception):  # what was live then says why; but the error is first
+            found = tracing.finish()
+            live = samples.find_last_peak(found)
+            facts.update(device.describe_use(exact=True))
+        return Salvage(live, samples.pick_allocations(found))
+
+    def finish(steps: int) -> TrialResult:
+        peak = device.read_allocator_peak()
+        facts.update(device.describe_use(exact=True))
+        facts.update(setup.execution.describe_graphs(steps))
+        found = tracing.finish()
+        counted = isinstance(found, TraceResult) and found.checks and found.checks.events
+        if device.is_disarmed and not counted:
+            found = NoAllocations(devices.DISARMED)
+        else:
+            facts.allocator_peak_bytes = peak
+        facts.process_peak_bytes = HostMemory().read().high_water  # with all that tracing takes
+        if requests is not None:
+            facts.requests = requests.to_facts()
+        return samples.make_result(found, facts)
+
+    tracing.start()
+    phases = take_phases(
+        setup.announce(tracing),
+        StepLimits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
+        device.settle,
+        setup.execution.observe,
+    )
+    return PreparedTrial(partial(run_phases, setup.build, phases), finish, salvage)

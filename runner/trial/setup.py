@@ -1,0 +1,172 @@
+"""Prepare what all kinds of trial have in common: the device, the scenario's bench, and a meter
+that tells the parent which phase begins."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.allocations import Allocations
+from runner.cell import TrialSpec
+from runner.facts import ProgramFacts, TrialFacts
+from runner.meters.host import malloc
+from runner.processes.protocol import Channel
+from runner.records import ChildMessage, Phase, TrialResult
+from runner.scenario import Function, Program, Step
+from runner.trial import host_limit
+from runner.trial.phases import Meter
+
+
+@dataclass(frozen=True)
+class Salvage:
+    """The figures of a memory trial that failed, as far as they are known."""
+
+    live_bytes: int | None = None
+    allocations: Allocations | None = None
+
+
+@dataclass(frozen=True)
+class PreparedTrial:
+    """A trial that is ready to go."""
+
+    go: Callable[[], Any]
+    """Takes it through its phases. A partial, so that the worker's is the last frame above them:
+    TensorFlow walks the Python stack for every op, and half a per cent of a small step is spent on
+    each frame that a user's own script would not have."""
+    finish: Callable[[Any], TrialResult]
+    """Makes its result of what `go` has returned."""
+    salvage: Callable[[], Salvage] = Salvage
+
+
+@dataclass
+class ScenarioBench:
+    """The `Bench` that a scenario builds on."""
+
+    seed: int
+    note: str | None
+    load_function: Callable[[], Any] | None
+    _batch_size: int
+    _execution: Any
+    _facts: TrialFacts
+
+    @property
+    def batch_size(self) -> int:
+        """A scenario that never asks has no examples to count."""
+        self._facts.batched = True
+        return self._batch_size
+
+    @property
+    def execution(self) -> str:
+        return str(self._execution.name)
+
+    def note_program(self, program: ProgramFacts) -> None:
+        self._facts.program = program
+
+    def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
+        compiled: Function = self._execution.compile(function, reduce_retracing=reduce_retracing)
+        return compiled
+
+
+class TrialSetup:
+    """The device and the execution of a trial; no op has run yet."""
+
+    def __init__(
+        self, spec: TrialSpec, channel: Channel, facts: TrialFacts, *, exact: bool
+    ) -> None:
+        """Choose the device, for a memory trial with the `exact` allocator; `facts` takes what is
+        known of it."""
+        from runner.trial.devices import choose_device  # here, so that a TensorFlow that can't be
+        from runner.trial.execution import Execution  # loaded is told by the worker
+
+        self.spec = spec
+        self.experiment = spec.experiment
+        self.facts = facts
+        self.device = choose_device(self.experiment.device, exact=exact)
+        facts.update(self.device.facts)
+        self.execution = Execution(self.experiment.execution)
+        self._channel = channel
+
+    def build(self) -> Step | Program:
+        """Build the scenario's step."""
+        import tensorflow as tf
+
+        function = self.experiment.function
+        if self.execution.name != "own":  # a program sets its seeds itself
+            tf.random.set_seed(self.experiment.seed)
+        bench = ScenarioBench(
+            seed=self.experiment.seed,
+            note=self.spec.note,
+            load_function=function.load if function else None,
+            _batch_size=self.experiment.batch_size,
+            _execution=self.execution,
+            _facts=self.facts,
+        )
+        return self.experiment.scenario.build(bench)
+
+    def announce(
+        self, meter: Meter, before_step: Callable[[int], None] = lambda step: None
+    ) -> AnnouncedMeter:
+        """Return the meter so that the parent hears of each phase, and the cell's remedy
+        (`measure.between_steps`) and `before_step` happen between two steps."""
+        return AnnouncedMeter(meter, self._channel, self._choose_remedy(), before_step)
+
+    def _choose_remedy(self) -> Callable[[], object]:
+        """Return what a person would call between two steps of their own loop."""
+
+        def clear_session() -> None:
+            import keras
+
+            keras.backend.clear_session()
+
+        remedies: dict[str, Callable[[], object]] = {
+            "nothing": lambda: None,
+            "gc_collect": gc.collect,
+            "clear_session": clear_session,
+            "malloc_trim": malloc.trim,
+        }
+        return remedies[self.experiment.measure.between_steps]
+
+    def find_scenario_folder(self) -> Path:
+        """Return the folder of the scenario: what stands beside it is user code, wherever it is."""
+        if folder := getattr(self.experiment.scenario, "folder", None):
+            return Path(folder)
+        module = sys.modules[type(self.experiment.scenario).__module__]
+        return Path(str(module.__file__)).parent
+
+
+class AnnouncedMeter:
+    """A meter behind which the parent is told of phases; see `TrialSetup.announce`."""
+
+    def __init__(
+        self,
+        meter: Meter,
+        channel: Channel,
+        remedy: Callable[[], object],
+        before_step: Callable[[int], None],
+    ) -> None:
+        self._meter = meter
+        self._channel = channel
+        self._remedy = remedy
+        self._before_step = before_step
+        self._phase: Phase | None = None
+
+    def begin(self, phase: Phase, step: int) -> None:
+        if phase not in (self._phase, Phase.COLLECTION):  # the collection is part of the steps
+            self._phase = phase
+            self._channel.send(ChildMessage(phase=phase))
+        if phase is Phase.STEPS:
+            self._remedy()
+            self._before_step(step)
+        if phase is Phase.COLLECTION:
+            host_limit.lift()  # the steps are over, and finding out what they kept takes memory
+        self._meter.begin(phase, step)
+
+    def end(self, phase: Phase, step: int) -> None:
+        self._meter.end(phase, step)
+
+    def drop(self, phase: Phase, step: int) -> None:
+        self._meter.drop(phase, step)

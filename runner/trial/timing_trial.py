@@ -1,0 +1,66 @@
+"""Run a timing trial: the default allocator, no profiler; seconds and host memory. Child side."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable
+from functools import partial
+from importlib.machinery import SourceFileLoader
+from typing import Any
+
+from runner.facts import StepSeries
+from runner.meters.host.malloc import MallocLog
+from runner.meters.host.resident import HostMemory
+from runner.meters.host.timing import TimingMeter
+from runner.processes import process_tree
+from runner.records import TrialResult
+from runner.trial.phases import StepLimits, run_phases, take_phases
+from runner.trial.setup import PreparedTrial, TrialSetup
+
+
+def prepare(setup: TrialSetup) -> PreparedTrial:
+    measure, execution, facts = setup.experiment.measure, setup.execution, setup.facts
+    limits = StepLimits(measure.warmup_steps, measure.steps, measure.min_steps, measure.max_seconds)
+    gc.collect()
+    books = MallocLog(limits.most_steps)
+
+    def observe() -> None:
+        execution.observe()
+        if children := len(list(process_tree.list_descendants(os.getpid()))):
+            facts.child_processes = max(children, facts.child_processes or 0)
+
+    meter = TimingMeter(HostMemory(setup.spec.index), books, limits.most_steps)
+    _leave_out_compiling(meter.pause, meter.resume)
+
+    def finish(steps: int) -> TrialResult:
+        facts.update(setup.device.describe_use(exact=False))
+        facts.update(execution.describe_graphs(steps - measure.warmup_steps))
+        facts.warmup_steps = measure.warmup_steps
+        facts.host_collected_bytes = meter.collected_bytes
+        facts.unavailable, facts.malloc = meter.unavailable, books.to_facts()
+        return TrialResult(
+            phases=meter.phases,
+            steps=StepSeries(seconds=tuple(meter.seconds), host_bytes=tuple(meter.host_bytes)),
+            facts=facts,
+        )
+
+    announced = setup.announce(meter, before_step=books.note)
+    phases = take_phases(announced, limits, setup.device.settle, observe)
+    return PreparedTrial(partial(run_phases, setup.build, phases), finish)
+
+
+def _leave_out_compiling(before: Callable[[], None], after: Callable[[], None]) -> None:
+    """Call these two around the compiling of each module from now on, so that it is no part of the
+    host's peak: it takes some ten times what the module then holds, and whether a module is
+    compiled is a matter of where bytecode can be kept. It says nothing about the user's step."""
+    compile_source = SourceFileLoader.source_to_code
+
+    def compile_apart(self: SourceFileLoader, data: Any, path: Any, **options: Any) -> Any:
+        before()
+        try:
+            return compile_source(self, data, path, **options)
+        finally:
+            after()
+
+    SourceFileLoader.source_to_code = compile_apart  # type: ignore[assignment,method-assign]

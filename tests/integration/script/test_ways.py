@@ -1,0 +1,133 @@
+"""As Python runs it: a module, a notebook, its environment, its end; and a trial of its host."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from runner import paths
+from runner.cell import TrialSpec
+from runner.compose import composition
+from runner.processes.server import TrialServer
+from tests.conftest import MeasureWords
+
+LOOP = """
+import keras
+import tensorflow as tf
+
+weight = keras.Variable(tf.ones([40, 10]))
+optimizer = keras.optimizers.SGD(0.1)
+kept = []
+
+def step(number):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(weight ** 2)
+    optimizer.apply([tape.gradient(loss, weight.value)], [weight])
+"""
+RUNS = "for number in range(100_000):\n    step(number)\n"
+
+
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_module_is_run_as_python_runs_it(measure: MeasureWords, tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "sizes.py").write_text("SIZE = 7\n")
+    (package / "train.py").write_text(
+        "import os, sys\n"
+        "from .sizes import SIZE\n"
+        "assert __name__ == '__main__' and __spec__.name == 'package.train'\n"
+        "assert (sys.path[0], sys.argv[1:]) == (os.getcwd(), ['--size', '32'])\n"
+        f"assert sys.argv[0] == {str(package / 'train.py')!r}\n" + LOOP + RUNS
+    )
+    words = ("scenario.path='-m package.train'", "scenario.argv=[--size,'{batch_size}']")
+    record = measure("scenario=script", *words)
+    assert record.trials[0].facts.program
+    assert record.trials[0].facts.batched
+
+
+def test_a_notebook_runs_cell_by_cell_and_its_lines_name_the_cell(
+    measure: MeasureWords, tmp_path: Path
+) -> None:
+    sources = ["%matplotlib inline\n" + LOOP, "!ls\n" + RUNS]
+    cells = [{"cell_type": "code", "source": source} for source in sources]
+    (tmp_path / "book.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
+    record = measure("scenario=script", "scenario.path=book.ipynb")
+    assert record.allocations is not None
+    lines = {(line.file, line.line, line.code) for line in record.allocations.lines}
+    made = "weight = keras.Variable(tf.ones([40, 10]))"
+    assert ("book.ipynb[cell 1]", 6, made) in lines
+
+
+def test_what_a_script_sets_before_tensorflow_reaches_the_server(
+    measure: MeasureWords, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(
+        "import os\n"
+        "os.environ['TF_ENABLE_ONEDNN_OPTS'] = '0'\n"
+        "import tensorflow as tf\n"
+        "with open(f'/proc/{os.getppid()}/environ') as file:\n"
+        "    assert 'TF_ENABLE_ONEDNN_OPTS=0' in file.read().split(chr(0))\n" + LOOP + RUNS
+    )
+    assert measure("scenario=script", "scenario.path=script.py").outcome.completed
+
+
+def test_cleaning_up_is_run_through_when_the_script_is_stopped(
+    measure: MeasureWords, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(
+        LOOP + "import atexit, pathlib\n"
+        "atexit.register(pathlib.Path('exit').touch)\n"
+        "try:\n"
+        "    for number in range(10**6):\n"
+        "        try:\n"
+        "            step(number)\n"
+        "        except Exception:\n"
+        "            pathlib.Path('caught').touch()\n"
+        "finally:\n"
+        "    pathlib.Path('finally').touch()\n"
+    )
+    assert measure("scenario=script", "scenario.path=script.py").outcome.completed
+    assert {each.name for each in tmp_path.iterdir()} >= {"exit", "finally"}
+    assert not Path("caught").exists()
+
+
+def test_a_host_trial_says_who_holds_what_a_script_keeps(
+    server: TrialServer, tmp_path: Path
+) -> None:
+    kept = "    kept.append([loss, number])\n"
+    (tmp_path / "script.py").write_text(LOOP + kept + RUNS)
+    plan = composition.compose_plan(["scenario=script", "scenario.path=script.py"])
+    trial = server.run(TrialSpec(plan.cells[0].experiment, "host", 0), 120)
+    assert trial.outcome.completed, trial.outcome
+    assert trial.facts.held is not None
+    chains = [" > ".join(each.chain) for each in trial.facts.held.containers]
+    assert any("`kept`" in chain for chain in chains), chains
+
+
+def test_the_readmes_training_on_an_iterator_runs_as_it_stands(
+    measure: MeasureWords, tmp_path: Path
+) -> None:
+    clone = paths.find_clone()
+    assert clone is not None
+    found = re.search(r"^def make_training.*?^```", (clone / "README.md").read_text(), re.M | re.S)
+    assert found
+    (tmp_path / "my_training.py").write_text(
+        "import keras\nimport tensorflow as tf\n\n"
+        "def make_model():\n"
+        "    return keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])\n\n"
+        "def make_data():\n"
+        "    return tf.data.Dataset.from_tensor_slices((tf.ones([64, 8]), tf.ones([64, 4])))\n\n"
+        + found[0].removesuffix("```")
+    )
+    words = ("scenario=callable", "scenario.target=my_training:make_training", "execution=graph")
+    record = measure(*words, "batch_size=16")
+    assert record.metrics["graph_traces"] == 1
+    assert record.trials[0].facts.batched

@@ -1,0 +1,671 @@
+"""The store itself: real SQLite files, real processes, a real MLflow server."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.config import Tracking
+from runner.errors import BadInput, StoreError
+from runner.render import html
+from runner.render.files.allocations import write_files
+from runner.store.location import StoreLocation, locate_store
+from tests.conftest import Cli
+from tests.factories import completed, failed, kept, sweep_of_nine
+from tests.stores import LOCAL, Runs
+from tests.unit.render.known import make_known_run
+
+pytestmark = pytest.mark.usefixtures("mlflow_imported")
+
+
+def store_at(location: StoreLocation) -> Any:
+    from runner.store.mlflow_store import open_store
+
+    return open_store(location)
+
+
+def contents(run: Any) -> dict[str, Any]:
+    """All of a run that a reader can see."""
+    return {
+        "name": run.info.run_name,
+        "status": run.info.status,
+        "times": (run.info.start_time, run.info.end_time),
+        "parameters": dict(run.data.params),
+        "metrics": dict(run.data.metrics),
+        "tags": dict(run.data.tags),
+        "artifacts": sorted(
+            (path.name, path.read_bytes()) for path in Path(run.info.artifact_uri).iterdir()
+        ),
+    }
+
+
+def test_a_record_becomes_one_finished_run(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    record = completed()
+    folder = kept(record, outputs / "runs" / "1")
+    stored = store_at(location).publish(folder)
+    (run,) = runs()
+    assert run.info.run_id == stored.run_id
+    assert run.info.status == "FINISHED"
+    assert run.info.start_time == 1_735_732_800_250
+    assert run.data.metrics["tensor_peak_bytes"] == record.metrics["tensor_peak_bytes"]
+    assert run.data.params["iterations"] == "100"
+    assert run.data.tags["record"] == record.id
+    assert run.data.tags["cell"] == record.cell
+
+
+def test_its_files_lie_in_the_outputs_and_equal_the_folder_s(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    store_at(location).publish(folder)
+    (run,) = runs()
+    artifacts = Path(run.info.artifact_uri)
+    assert artifacts.is_relative_to(outputs / "artifacts")
+    for name in ("record.json", "trials.jsonl", "config.yaml", "run.log"):
+        assert (artifacts / name).read_bytes() == (folder / name).read_bytes()
+
+
+def names(run: Any, below: str = "") -> set[str]:
+    """Of the artifacts of a run that are files."""
+    return {path.name for path in (Path(run.info.artifact_uri) / below).iterdir() if path.is_file()}
+
+
+def test_what_lies_in_its_folder_is_with_it_and_the_folder_stays_as_it_was(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(make_known_run(), outputs / "runs" / "1")
+    write_files(folder)
+    html.write_page(folder)
+    before = sorted(folder.iterdir())
+    store_at(location).publish(folder)
+    (run,) = runs()
+    assert names(run) == {path.name for path in before}
+    assert names(run) >= {"report.html", "timeline.json", "allocations.csv"}
+    assert sorted(folder.iterdir()) == before
+
+
+def test_the_files_of_a_sweep_are_with_its_first_cell_s_run(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    store, sweep = store_at(location), outputs / "sweeps" / "s"
+    for record in sweep_of_nine():
+        assert record.sweep
+        store.publish(kept(record, sweep / str(record.sweep.cell)))
+    html.write_page(sweep)
+    (sweep / "table.csv").write_text("cell\n0\n")
+    stored = store.publish_sweep(sweep)
+    assert store.publish_sweep(sweep) == stored
+    with_it = [run for run in runs() if (Path(run.info.artifact_uri) / "sweep").exists()]
+    assert len(runs()) == 9
+    (first,) = with_it
+    assert first.info.run_id == stored.run_id
+    assert first.data.tags["number"] == "00000"
+    assert names(first, "sweep") == {"report.html", "table.csv"}
+
+
+def test_a_sweep_of_which_the_store_has_no_cell_is_a_problem(
+    location: StoreLocation, outputs: Path
+) -> None:
+    store, sweep = store_at(location), outputs / "sweeps" / "s"
+    kept(sweep_of_nine()[0], sweep / "0")
+    with pytest.raises(StoreError, match="no cell of that sweep is in the store"):
+        store.publish_sweep(sweep)
+
+
+def test_another_sweep_of_the_same_name_does_not_replace_its_report(
+    location: StoreLocation, outputs: Path, tmp_path: Path, runs: Runs
+) -> None:
+    store, sweep, other = store_at(location), outputs / "sweeps" / "s", tmp_path / "theirs"
+    mine = sweep_of_nine()[0]
+    store.publish(kept(mine, sweep / "0"))
+    (sweep / "report.html").write_text("mine")
+    stored = store.publish_sweep(sweep)
+    kept(dataclasses.replace(mine, metrics={"tensor_peak_bytes": 5}), other / "0")
+    (other / "report.html").write_text("theirs")
+    with pytest.raises(BadInput, match=f"with other content, of {sweep}"):
+        store.publish_sweep(other)
+    (run,) = runs()
+    assert run.info.run_id == stored.run_id
+    assert (Path(run.info.artifact_uri) / "sweep" / "report.html").read_text() == "mine"
+
+
+def test_a_failed_record_is_a_failed_run_with_its_reason(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    store_at(location).publish(kept(failed(reason="no room"), outputs / "runs" / "1"))
+    (run,) = runs()
+    assert run.info.status == "FAILED"
+    assert run.data.tags["reason"] == "no room"
+    assert run.data.tags["status"] == "out_of_memory"
+
+
+def test_a_series_is_a_metric_s_history(location: StoreLocation, outputs: Path, runs: Runs) -> None:
+    from mlflow import MlflowClient
+
+    stored = store_at(location).publish(kept(completed(), outputs / "runs" / "1"))
+    history = MlflowClient(tracking_uri=location.uri).get_metric_history(
+        stored.run_id, "steps/tensor_live_MB"
+    )
+    assert [(point.step, point.value) for point in history] == [(i, 0.0528) for i in range(5)]
+
+
+def test_published_twice_it_is_one_run_with_the_same_content(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    first = store_at(location).publish(folder)
+    (before,) = runs()
+    second = store_at(location).publish(folder)
+    (after,) = runs()
+    assert second == first
+    assert contents(after) == contents(before)
+
+
+def test_a_file_that_came_later_is_added_to_the_same_run(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    first = store_at(location).publish(folder)
+    (folder / "peak.png").write_bytes(b"a picture")
+    assert store_at(location).publish(folder) == first
+    (run,) = runs()
+    assert (Path(run.info.artifact_uri) / "peak.png").read_bytes() == b"a picture"
+
+
+@pytest.fixture
+def resumed(outputs: Path, location: StoreLocation) -> tuple[Path, Any]:
+    """A record's folder whose figures are others than when it was stored, and what was stored."""
+    folder = kept(completed(), outputs / "runs" / "1")
+    first = store_at(location).publish(folder)
+    shutil.rmtree(folder)
+    kept(dataclasses.replace(completed(), metrics={"tensor_peak_bytes": 5}), folder)
+    return folder, first
+
+
+def test_a_record_with_other_figures_replaces_its_run(
+    location: StoreLocation, runs: Runs, resumed: tuple[Path, Any]
+) -> None:
+    folder, first = resumed
+    second = store_at(location).publish(folder)
+    (run,) = runs()
+    assert run.info.run_id == second.run_id != first.run_id
+    assert run.info.status == "FINISHED"
+    assert run.data.metrics["tensor_peak_bytes"] == 5
+    assert "graph_nodes" not in run.data.metrics
+
+
+@pytest.mark.parametrize("act", ["log_batch", "log_artifact", "get_run"])
+def test_a_run_is_replaced_when_the_new_one_is_whole_and_not_before(
+    act: str,
+    location: StoreLocation,
+    runs: Runs,
+    resumed: tuple[Path, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder, first = resumed
+    store = store_at(location)
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store._client, act, fail)
+        with pytest.raises(StoreError, match="Input/output error"):
+            store.publish(folder)
+    (run,) = runs()
+    assert (run.info.run_id, run.info.status) == (first.run_id, "FINISHED")
+    assert run.data.metrics["graph_nodes"] == 57
+    assert store.publish(folder).run_id != first.run_id
+    assert [run.info.status for run in runs()] == ["FINISHED"]
+
+
+def test_a_run_that_was_written_but_has_not_replaced_the_other_yet_does_so_next_time(
+    location: StoreLocation, runs: Runs, resumed: tuple[Path, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, first = resumed
+    store = store_at(location)
+
+    def killed(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(store._client, "delete_run", killed)
+    with pytest.raises(KeyboardInterrupt):
+        store.publish(folder)
+    assert sorted(run.info.status for run in runs()) == ["FINISHED", "RUNNING"]
+    store_at(location)
+    (run,) = runs()
+    assert run.info.status == "FINISHED"
+    assert run.info.run_id != first.run_id
+
+
+def test_another_folder_s_record_of_the_same_id_is_refused_with_both_named(
+    location: StoreLocation, outputs: Path, tmp_path: Path, runs: Runs
+) -> None:
+    store = store_at(location)
+    good = kept(completed(), outputs / "runs" / "1")
+    stored = store.publish(good)
+    before = contents(runs()[0])
+    odd = {"tensor_peak_bytes": 5, "no, metric=": 1.0}
+    other = kept(dataclasses.replace(completed(), metrics=odd), tmp_path / "other")
+    with pytest.raises(BadInput) as refused:
+        store.publish(other)
+    assert f"{other}: the store has a run with its id" in refused.value.problem
+    assert f"{stored.run_id}, of {good}" in refused.value.problem
+    assert [contents(run) for run in runs()] == [before]
+    store.remove(completed().id)
+    with pytest.raises(StoreError):  # MLflow takes no metric of such a name
+        store.publish(other)
+    assert runs() == [], "nothing is left RUNNING"
+
+
+def test_a_copy_of_a_record_is_the_same_run(
+    location: StoreLocation, outputs: Path, tmp_path: Path, runs: Runs
+) -> None:
+    stored = store_at(location).publish(kept(completed(), outputs / "runs" / "1"))
+    copy = shutil.copytree(outputs / "runs" / "1", tmp_path / "copy")
+    assert store_at(location).publish(copy) == stored
+    assert len(runs()) == 1
+
+
+def test_a_record_s_older_view_is_replaced_wherever_the_record_lies_now(
+    location: StoreLocation, outputs: Path, tmp_path: Path, runs: Runs
+) -> None:
+    from mlflow import MlflowClient
+
+    first = store_at(location).publish(kept(completed(), outputs / "runs" / "1"))
+    MlflowClient(location.uri).set_tag(first.run_id, "content", "of another version")
+    copy = shutil.copytree(outputs / "runs" / "1", tmp_path / "copy")
+    second = store_at(location).publish(copy)
+    (run,) = runs()
+    assert run.info.run_id == second.run_id != first.run_id
+
+
+@pytest.mark.parametrize("name", ["x' OR tags.record != '", "a\"b'c"])
+def test_a_name_with_quotes_is_a_name_or_refused(
+    name: str, location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    store = store_at(location)
+    store.publish(kept(completed(), outputs / "runs" / "1"))
+    folder = kept(completed(name), outputs / "runs" / "2")
+    if '"' in name:
+        with pytest.raises(BadInput, match="is not the name of a record"):
+            store.publish(folder)
+    else:
+        store.publish(folder)
+        assert {run.data.tags["record"] for run in runs()} == {completed().id, name}
+
+
+def test_a_run_that_a_killed_publisher_left_is_completed_when_the_store_is_next_used(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    from mlflow import MlflowClient
+
+    folder = kept(completed(), outputs / "runs" / "1")
+    store_at(location)
+    client = MlflowClient(tracking_uri=location.uri)
+    experiment = client.get_experiment_by_name("runner").experiment_id
+    other = client.create_run(experiment, run_name="somebody else's").info.run_id
+    digest = tracking_digest(folder)
+    tags = {"record": completed().id, "folder": str(folder), "content": digest}
+    cut = client.create_run(experiment, tags=tags).info.run_id
+    store_at(location)
+    statuses = {run.info.run_id: run.info.status for run in runs()}
+    assert statuses == {other: "RUNNING", cut: "FINISHED"}
+
+
+def test_a_run_cut_short_whose_record_is_unreadable_now_is_no_obstacle(
+    location: StoreLocation, outputs: Path
+) -> None:
+    from mlflow import MlflowClient
+
+    folder = kept(completed(), outputs / "runs" / "1")
+    (folder / "record.json").write_text("{")
+    store_at(location)
+    client = MlflowClient(tracking_uri=location.uri)
+    experiment = client.get_experiment_by_name("runner").experiment_id
+    client.create_run(experiment, tags={"record": completed().id, "folder": str(folder)})
+    store_at(location)
+
+
+def test_what_somebody_else_planted_in_the_store_takes_no_file_of_ours(
+    location: StoreLocation, outputs: Path, tmp_path: Path, runs: Runs
+) -> None:
+    from mlflow import MlflowClient
+
+    record = completed()
+    elsewhere = kept(record, tmp_path / "private")
+    (elsewhere / "secret.log").write_text("hush")
+    another = kept(record, outputs / "runs" / "1")
+    link = outputs / "runs" / "2"
+    link.symlink_to(elsewhere)
+    store_at(location)
+    client = MlflowClient(tracking_uri=location.uri)
+    experiment = client.get_experiment_by_name("runner").experiment_id
+    for tags in (
+        {"record": record.id, "folder": str(elsewhere)},
+        {"record": record.id, "folder": str(outputs / "runs" / ".." / ".." / "private")},
+        {"record": record.id, "folder": str(link)},
+        {"record": "of another run", "folder": str(another)},
+        {"record": record.id, "folder": "\0"},
+        {"record": record.id},
+    ):
+        client.create_run(experiment, tags=tags)
+    store_at(location)
+    assert all(run.info.status == "RUNNING" for run in runs())
+    assert not any(Path(run.info.artifact_uri).exists() for run in runs())
+
+
+def test_outputs_that_were_moved_take_their_files_along(tmp_path: Path, runs: Runs) -> None:
+    from mlflow import MlflowClient
+
+    before, now = tmp_path / "before", tmp_path / "now"
+    location = locate_store(LOCAL, before)
+    store_at(location).publish(kept(completed("first"), before / "runs" / "1"))
+    before.rename(now)
+    location = locate_store(LOCAL, now)
+    moved = store_at(location)
+    moved.publish(kept(completed("second"), now / "runs" / "2"))
+    assert not before.exists()
+    for run in runs(location.uri):
+        assert Path(run.info.artifact_uri).is_relative_to(now / "artifacts")
+        assert (Path(run.info.artifact_uri) / "record.json").exists()
+    client = MlflowClient(tracking_uri=location.uri)
+    assert client.get_experiment_by_name("runner").artifact_location == str(now / "artifacts")
+    assert moved.remove("first") == 1
+    assert len(list((now / "artifacts").iterdir())) == 1
+
+
+def tracking_digest(folder: Path) -> str:
+    from runner.store.content import describe_record
+
+    return describe_record(completed(), folder).digest
+
+
+def test_killed_at_any_moment_publishing_again_completes_everything(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    for number in range(20):
+        kept(completed(f"r{number}"), outputs / "runs" / str(number))
+    words = [sys.executable, "-m", "runner", "publish", str(outputs / "runs")]
+    environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
+    for after in (0.05, 0.2, 0.45):
+        with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as publisher:
+            assert publisher.stdout is not None
+            publisher.stdout.readline()
+            time.sleep(after)
+            publisher.send_signal(signal.SIGKILL)
+    subprocess.run(words, check=True, capture_output=True, env=environment)
+    found = runs()
+    assert sorted(run.data.tags["record"] for run in found) == sorted(f"r{n}" for n in range(20))
+    assert {run.info.status for run in found} == {"FINISHED"}
+    assert len({run.info.run_id for run in found}) == 20
+
+
+def test_four_publishers_on_a_fresh_store_lose_nothing(
+    outputs: Path, location: StoreLocation, runs: Runs
+) -> None:
+    environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
+    publishers = []
+    for owner in range(4):
+        for number in range(6):
+            kept(completed(f"r{owner}-{number}"), outputs / f"sweep{owner}" / str(number))
+        # Each brings its own records in, and one that all four have.
+        words = ["publish", str(outputs / f"sweep{owner}"), str(outputs / "sweep0" / "0")]
+        publishers.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "runner", *words], stdout=subprocess.PIPE, env=environment
+            )
+        )
+    for publisher in publishers:
+        publisher.communicate()
+        assert publisher.returncode == 0
+    found = runs()
+    expected = sorted(f"r{owner}-{number}" for owner in range(4) for number in range(6))
+    assert sorted(run.data.tags["record"] for run in found) == expected
+    assert {run.info.status for run in found} == {"FINISHED"}
+    with sqlite3.connect(str(location.database)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_fresh_store_has_exactly_the_schema_that_mlflow_makes(
+    location: StoreLocation, tmp_path: Path
+) -> None:
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    store_at(location)
+    plain = tmp_path / "plain.db"
+    SqlAlchemyStore(f"sqlite:///{plain}", str(tmp_path / "artifacts"))
+
+    def schema(path: str) -> dict[str, list[tuple[Any, ...]]]:
+        """Columns and indices of every table; the order of a table's constraints is by chance."""
+        with sqlite3.connect(path) as database:
+            names = database.execute("SELECT type, name, tbl_name FROM sqlite_master").fetchall()
+            columns = {
+                name: database.execute(f"PRAGMA table_info({name})").fetchall()
+                for kind, name, _ in names
+                if kind == "table"
+            }
+            version = database.execute("SELECT * FROM alembic_version").fetchall()
+            return {**columns, "names": sorted(names), "version": version}
+
+    assert schema(str(location.database)) == schema(str(plain))
+
+
+def test_a_first_use_that_was_killed_leaves_nothing_behind(
+    location: StoreLocation, outputs: Path
+) -> None:
+    (outputs / ".mlflow.db.12345").write_bytes(b"half a database")
+    store_at(location)
+    assert sorted(path.name for path in outputs.iterdir()) == [".mlflow.lock", "mlflow.db"]
+
+
+def test_an_experiment_in_the_trash_is_a_problem_that_says_so(location: StoreLocation) -> None:
+    from mlflow import MlflowClient
+
+    store_at(location)
+    client = MlflowClient(tracking_uri=location.uri)
+    client.delete_experiment(client.get_experiment_by_name("runner").experiment_id)
+    with pytest.raises(StoreError, match="'runner' is in MLflow's trash"):
+        store_at(location)
+
+
+def test_an_answer_without_an_experiment_is_no_trash(
+    location: StoreLocation, free_port: int, outputs: Path
+) -> None:
+    class Null(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(b'{"experiment": null}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", free_port), Null) as server:
+        threading.Thread(target=server.serve_forever).start()
+        choice = Tracking("server", f"http://127.0.0.1:{free_port}", "runner")
+        with pytest.raises(StoreError) as raised:
+            store_at(locate_store(choice, outputs))
+        server.shutdown()
+    assert "names no experiment 'runner'" in raised.value.problem
+    assert "trash" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [("ffffffffffff", "was made by a newer MLflow"), ("0584bdc529eb", "out-of-date")],
+    ids=["newer", "older"],
+)
+def test_another_mlflow_s_store_is_older_or_newer_as_it_is(
+    schema: str, words: str, location: StoreLocation, outputs: Path, cli: Cli
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    store_at(location)
+    with closing(sqlite3.connect(str(location.database))) as database:
+        database.execute("UPDATE alembic_version SET version_num = ?", (schema,))
+        database.commit()
+    done = cli("publish", str(folder))  # which opens it anew, as MLflow keeps open stores
+    assert done.returncode == 1
+    assert words in done.stderr
+    assert ("out-of-date" in done.stderr) == (words == "out-of-date")
+
+
+def test_limits_are_mlflow_s_own() -> None:
+    from mlflow.utils import validation
+
+    from runner.store import content
+
+    assert content.LONGEST_PARAMETER == validation.MAX_PARAM_VAL_LENGTH
+    assert content.LONGEST_TAG == validation.MAX_TAG_VAL_LENGTH
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (
+            lambda file: file.write_bytes(b"no database at all, but long enough" * 9),
+            "not a database",
+        ),
+        (lambda file: file.mkdir(), "unable to open database file"),
+    ],
+    ids=["corrupt", "a folder"],
+)
+def test_a_spoilt_store_is_a_problem_that_names_it(
+    location: StoreLocation, outputs: Path, spoil: Any, reason: str
+) -> None:
+    spoil(outputs / "mlflow.db")
+    with pytest.raises(StoreError, match=reason) as problem:
+        store_at(location)
+    assert str(outputs / "mlflow.db") in problem.value.problem
+
+
+def test_each_sweep_has_a_view_and_the_oldest_ones_go(location: StoreLocation) -> None:
+    from mlflow import MlflowClient
+
+    from runner.store.views import MOST_VIEWS
+
+    store = store_at(location)
+    links = [store.save_view(f"2025-01-{number:03}") for number in range(MOST_VIEWS + 3)]
+    assert len({link.runs for link in links}) == MOST_VIEWS + 3
+    tags = MlflowClient(tracking_uri=location.uri).get_experiment_by_name("runner").tags
+    assert len(tags) == MOST_VIEWS
+    keys = [name.removeprefix("mlflow.sharedViewState.") for name in tags]
+    assert not any(key in links[0].runs for key in keys)
+    assert any(key in links[-1].runs for key in keys)
+
+
+def test_publish_brings_a_whole_sweep_in_with_a_line_each(
+    cli: Cli, outputs: Path, location: StoreLocation, runs: Runs
+) -> None:
+    for record in sweep_of_nine():
+        kept(record, outputs / "sweeps" / "s" / str(record.sweep.cell if record.sweep else 0))
+    done = cli("publish", str(outputs / "sweeps" / "s"))
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 9 + 1
+    assert "s: report  http://" in done.stdout.splitlines()[-1]
+    assert done.stderr == ""
+    assert len(runs()) == 9
+    assert {run.data.tags["sweep"] for run in runs()} == {"2025-01-01-13-00-00-ab12"}
+
+
+def test_publish_writes_a_page_where_there_is_none_or_an_older_one(
+    cli: Cli, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    page = folder / "report.html"
+    assert cli("publish", str(folder)).returncode == 0
+    assert "78.4 kB" in page.read_text()
+    (run,) = runs()
+    assert (Path(run.info.artifact_uri) / "report.html").read_text() == page.read_text()
+    page.write_text("of an earlier record")
+    os.utime(page, (0, 0))
+    assert cli("publish", str(folder)).returncode == 0
+    assert "78.4 kB" in page.read_text()
+
+
+def test_a_record_without_a_page_is_stored_all_the_same(
+    cli: Cli, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(completed(), outputs / "runs" / "1")
+    (folder / "report.html").mkdir()
+    os.utime(folder / "report.html", (0, 0))
+    done = cli("publish", str(folder))
+    assert done.returncode == 0
+    assert "report.html: can't be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "report.html" not in names(runs()[0])
+
+
+def test_publish_of_all_outputs_takes_each_record_once(
+    cli: Cli, outputs: Path, location: StoreLocation, runs: Runs
+) -> None:
+    kept(completed("one"), outputs / "runs" / "1")
+    kept(failed("two"), outputs / "runs" / "2")
+    assert cli("publish", str(outputs)).returncode == 0
+    again = cli("publish", str(outputs))
+    assert len(again.stdout.splitlines()) == 2
+    assert {run.data.tags["folder"] for run in runs()} == {
+        str(outputs / "runs" / "1"),
+        str(outputs / "runs" / "2"),
+    }
+
+
+def test_an_odd_name_of_the_outputs_is_no_obstacle(tmp_path: Path, runs: Runs) -> None:
+    outputs = tmp_path / "out puts é 100% #1?"
+    outputs.mkdir()
+    location = locate_store(LOCAL, outputs)
+    store_at(location).publish(kept(completed(), outputs / "runs" / "1"))
+    (run,) = runs(location.uri)
+    assert (Path(run.info.artifact_uri) / "record.json").exists()
+
+
+def test_publish_of_a_record_that_can_t_be_read_goes_on_and_ends_with_1(
+    cli: Cli, outputs: Path, location: StoreLocation, runs: Runs
+) -> None:
+    kept(completed("good"), outputs / "runs" / "1")
+    kept(completed("bad"), outputs / "runs" / "0")
+    (outputs / "runs" / "0" / "record.json").write_text("{")
+    done = cli("publish", "--json", str(outputs / "runs"))
+    assert done.returncode == 1
+    assert [run.data.tags["record"] for run in runs()] == ["good"]
+    assert '"problem": null' in done.stdout
+    assert "is not a valid record" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["publish", "nowhere"],
+        ["publish", "tracking=local"],
+        ["publish", "runs", "tracking=lokal"],
+        ["publish", "runs", "tracking=none"],
+        ["publish", "runs", "tracking=server", "tracking.uri=ftp://somewhere"],
+        ["publish", "runs", "tracking.port=7"],
+    ],
+    ids=" ".join,
+)
+def test_publish_refuses_what_it_can_t_do_and_writes_nothing(
+    front_door: Cli, outputs: Path, words: list[str]
+) -> None:
+    kept(completed(), outputs / "runs" / "1")
+    done = front_door(*words, cwd=outputs)
+    assert done.returncode == 2
+    assert done.stderr.startswith("runner: ")
+    assert "Traceback" not in done.stderr
+    assert not (outputs / "mlflow.db").exists()

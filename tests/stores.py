@@ -1,0 +1,58 @@
+"""Stores of a test's own, and what MLflow holds in them, read by MLflow itself."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.config import Tracking
+from runner.store.location import StoreLocation, locate_store, make_mlflow_environment
+
+os.environ.update(make_mlflow_environment(os.environ))
+
+LOCAL = Tracking("local", None, "runner")
+Runs = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def location(outputs: Path) -> StoreLocation:
+    outputs.mkdir()
+    return locate_store(LOCAL, outputs)
+
+
+@pytest.fixture(scope="session")
+def mlflow_imported() -> None:
+    """MLflow warns about itself while it is imported; our tests end on any warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
+
+
+@pytest.fixture
+def runs(mlflow_imported: None, outputs: Path) -> Runs:
+    """Every active run in the store, oldest first."""
+
+    def read(uri: str = locate_store(LOCAL, outputs).uri) -> list[Any]:
+        from mlflow import MlflowClient
+
+        client = MlflowClient(tracking_uri=uri)
+        experiment = client.get_experiment_by_name("runner")
+        found = client.search_runs(
+            [experiment.experiment_id], order_by=["attributes.start_time ASC"]
+        )
+        return list(found)
+
+    return read
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

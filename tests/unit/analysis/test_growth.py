@@ -1,0 +1,252 @@
+"""Growth is what stays: bytes a step after the warm-up, told from warm-ups, teeth and jumps."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from runner.analysis import estimate, growth
+from runner.analysis.growth import HOST, TENSOR, judge_series
+from runner.facts import MallocBooks
+from runner.records import Trial
+from tests.factories import MEASURE, completed, memory_trial, timing_trial
+from tests.unit.analysis import made_series as made
+
+SPEC = completed().spec
+
+
+def tensors(*live: float) -> float | None:
+    return judge_series(live, None, TENSOR).bytes_per_step
+
+
+def host(*trials: Trial) -> float | None:
+    return estimate.estimate_metrics(trials, SPEC).metrics["host_growth_bytes_per_step"]
+
+
+def books(in_use: Callable[[int], int]) -> MallocBooks:
+    """Malloc's, of 205 steps."""
+    steps = (*range(32), *range(32, 205, 8))
+    return MallocBooks(steps, tuple(map(in_use, steps)), (0,) * len(steps))
+
+
+class TestTensors:
+    def test_a_kept_vector_grows_by_exactly_its_bytes(self) -> None:
+        assert tensors(*(40_000 + 31_108 * step for step in range(5))) == 31_108
+
+    def test_a_leak_in_every_second_step_is_growth(self) -> None:
+        assert tensors(*(1_000 * (step // 2) for step in range(10))) == pytest.approx(500, rel=0.1)
+
+    @pytest.mark.parametrize(
+        "live",
+        [
+            [40, 70, 70, 70, 70],
+            [0, 1, 2, 3, 4, 5, 5, 5, 5, 5],
+            [40, 44, 40, 44, 40, 44, 44, 40],
+            [100, 90, 80, 70, 60],
+            [7, 7],
+        ],
+        ids=["kept once", "a warm-up that has ended", "moves about", "shrinks", "two alike"],
+    )
+    def test_what_settles_falls_or_moves_about_does_not_grow(self, live: list[float]) -> None:
+        assert tensors(*live) == 0
+
+    def test_two_rises_that_differ_by_a_scalar_are_growth_not_one_jump(self) -> None:
+        rises = [100_352, 100_248, 100_352]
+        assert tensors(*np.cumsum([354_048, *rises])) == pytest.approx(100_300, abs=60)
+
+    @pytest.mark.parametrize(
+        "live",
+        [[0, 0, 0, 10, 10], [0, 8, 12, 14, 15], [1, 2, 3], [1]],
+        ids=["one jump, late", "dying down", "three steps", "one step"],
+    )
+    def test_a_rise_that_may_be_the_last_one_is_unknown(self, live: list[float]) -> None:
+        found = judge_series(live, None, TENSOR)
+        assert found.bytes_per_step is None
+        assert found.steps_needed is not None
+        assert found.steps_needed > len(live)
+
+    def test_garbage_that_pythons_collector_frees_is_a_sawtooth_and_no_growth(self) -> None:
+        piled = [4_000.0 * step for step in range(1, 11)]
+        found = judge_series([880 + bytes_ for bytes_ in piled], piled, TENSOR)
+        assert found.bytes_per_step == 0
+        assert (found.sawtooth_bytes, found.collected_bytes) == (40_000, 40_000)
+        assert growth.describe_sawtooth([found]) == (
+            "a sawtooth, 40.0 kB high at the peak of garbage that waits for Python's collector"
+        )
+
+    def test_what_stays_beside_garbage_is_the_growth(self) -> None:
+        piled = [4_000.0 * step for step in range(10)]
+        live = [bytes_ + 100 * step for step, bytes_ in enumerate(piled)]
+        assert judge_series(live, piled, TENSOR).bytes_per_step == 100
+
+    def test_a_cache_that_is_emptied_is_a_sawtooth(self) -> None:
+        found = judge_series([4_000.0 * (step % 7) for step in range(40)], None, TENSOR)
+        assert (found.bytes_per_step, found.sawtooth_bytes) == (0, 24_000)
+
+    def test_under_a_sawtooth_a_leak_is_measured_from_trough_to_trough(self) -> None:
+        live = [4_000.0 * (step % 7) + 900 * step for step in range(80)]
+        assert tensors(*live) == pytest.approx(900)
+
+    def test_one_process_that_grows_is_enough(self) -> None:
+        flat, growing = memory_trial(), memory_trial(live_bytes=[10, 20, 30, 40, 50], index=1)
+        found = estimate.estimate_metrics([flat, growing], SPEC)
+        assert found.metrics["tensor_growth_bytes_per_step"] == 10
+
+    def test_the_reason_says_how_many_steps_would_tell(self) -> None:
+        found = estimate.estimate_metrics([memory_trial(live_bytes=[0, 0, 0, 10, 10])], SPEC)
+        assert found.metrics["tensor_growth_bytes_per_step"] is None
+        reason = found.unavailable["tensor_growth_bytes_per_step"]
+        assert reason.endswith("say measure.memory_steps=10")
+
+
+class TestHost:
+    def test_a_leak_of_17_kb_a_step_is_seen_in_200_steps(self) -> None:
+        random = np.random.default_rng(1)
+        series = (made.resident(random, leak=17e3, jumps=0.5) for _ in range(200))
+        found = [judge_series(one, None, HOST).bytes_per_step for one in series]
+        seen = [rate for rate in found if rate]
+        assert len(seen) >= 180
+        assert found.count(0) <= 2
+        assert statistics.median(seen) == pytest.approx(17e3, rel=0.1)
+
+    @pytest.mark.parametrize("steps", [100, 200])
+    def test_a_leak_that_comes_in_stairs_is_seen(self, steps: int) -> None:
+        stairs = [200_000.0 * (step // 12) for step in range(steps)]
+        assert judge_series(stairs, None, HOST).bytes_per_step == pytest.approx(
+            200_000 / 12, rel=0.15
+        )
+
+    @pytest.mark.parametrize("steps", [30, 200, 400])
+    @pytest.mark.parametrize("jumps", [0.0, 0.5, 1.0])
+    def test_a_warm_up_that_levels_off_is_no_growth(self, jumps: float, steps: int) -> None:
+        random = np.random.default_rng(2)
+        found = [
+            judge_series(made.resident(random, steps, jumps=jumps), None, HOST) for _ in range(500)
+        ]
+        assert sum((one.bytes_per_step or 0) > 0 for one in found) < 5
+
+    @pytest.mark.parametrize("phase", range(0, 90, 10))
+    def test_a_cache_of_90_arrays_that_is_emptied_when_full_is_no_growth(self, phase: int) -> None:
+        series = [480_000.0 * ((step + phase) % 90) for step in range(200)]
+        found = judge_series(series, None, HOST)
+        assert found.bytes_per_step == 0
+        assert found.sawtooth_bytes == pytest.approx(89 * 480_000)
+
+    @pytest.mark.parametrize("leak", [100, 1_000])
+    def test_a_leak_below_what_malloc_leaps_by_is_unknown_with_the_steps_it_takes(
+        self, leak: int
+    ) -> None:
+        pages = [4096.0 * (leak * step // 4096) for step in range(200)]
+        found = judge_series(pages, None, HOST)
+        assert found.bytes_per_step is None
+        assert found.steps_needed is not None
+        longer = [4096.0 * (leak * step // 4096) for step in range(found.steps_needed)]
+        assert judge_series(longer, None, HOST).bytes_per_step == pytest.approx(leak, rel=0.1)
+
+    def test_garbage_that_is_freed_at_the_end_is_no_growth(self) -> None:
+        trial = timing_trial([0.001] * 200, [4_000.0 * step for step in range(200)])
+        trial.facts.host_collected_bytes = 199 * 4_000
+        assert host(trial) == 0
+
+    def test_a_rise_that_ends_when_garbage_goes_is_unknown_not_growth(self) -> None:
+        """Malloc keeps what was freed, so resident memory only stops to rise, at step 186."""
+        resident = [8_192.0 * min(step, 186) for step in range(205)]
+        trial = timing_trial([0.001] * 205, resident)
+        trial.facts.malloc = books(lambda step: 8_000 * (step if step < 186 else step - 186))
+        found = growth.judge_host(trial)
+        assert found is not None
+        assert found.bytes_per_step is None
+        assert found.steps_needed == 410
+
+    def test_a_leak_into_what_malloc_had_free_is_unknown_not_none(self) -> None:
+        trial = timing_trial([0.001] * 205, [4_500_000.0] * 205)
+        trial.facts.malloc = books(lambda step: 8_000 * step)
+        found = growth.judge_host(trial)
+        assert found is not None
+        assert found.bytes_per_step is None
+        assert found.at_most_bytes_per_step == pytest.approx(8_000, rel=0.1)
+
+    def test_garbage_that_was_freed_early_and_kept_by_malloc_is_no_growth(self) -> None:
+        """The collector ran at step 24, and then at the end, when a part of what it freed stayed
+        resident: of the rise since, more than all steps' even share of it was garbage."""
+        resident = [50_000.0 * (step if step < 24 else max(24, step - 24)) for step in range(205)]
+        trial = timing_trial([0.001] * 205, resident)
+        trial.facts.malloc = books(lambda step: 50_000 * (step if step < 24 else step - 24))
+        trial.facts.host_collected_bytes = 170 * 50_000
+        assert host(trial) == 0
+
+    def test_what_comes_and_goes_is_not_taken_for_garbage_that_was_freed(self) -> None:
+        """Of 20 kB a step half stays, and a result of 400 kB is in use every other time."""
+        trial = timing_trial([0.001] * 205, [20_000.0 * step for step in range(205)])
+        trial.facts.malloc = books(lambda step: 20_000 * step + 400_000 * (step // 8 % 2))
+        trial.facts.host_collected_bytes = 10_000 * 204
+        assert host(trial) == pytest.approx(10_000, rel=0.2)
+
+    def test_what_is_unknown_is_bounded(self) -> None:
+        pages = [4096.0 * (100 * step // 4096) for step in range(200)]
+        found = judge_series(pages, None, HOST)
+        assert found.bytes_per_step is None
+        assert found.at_most_bytes_per_step is not None
+        assert 100 <= found.at_most_bytes_per_step < 150
+
+    def test_most_processes_must_show_it(self) -> None:
+        random = np.random.default_rng(3)
+        leaks = [made.resident(random, leak=17e3) for _ in range(2)]
+        flat = made.resident(random)
+        trials = [timing_trial([0.001] * 200, series) for series in (*leaks, flat)]
+        assert host(*trials) == pytest.approx(17e3, rel=0.1)
+        assert host(*trials[1:]) == 0
+
+    @pytest.mark.parametrize(
+        ("steps", "seconds", "known"),
+        [
+            (200, 0.001, True),
+            (199, 0.001, False),
+            (30, 10 / 30, True),
+            (30, 0.1, False),
+            (29, 1.0, False),
+        ],
+    )
+    def test_it_takes_200_steps_or_10_seconds_and_never_fewer_than_30(
+        self, steps: int, seconds: float, known: bool
+    ) -> None:
+        assert (host(timing_trial([seconds] * steps)) == 0) is known
+
+    def test_too_few_steps_are_null_and_say_what_to_do(self) -> None:
+        found = estimate.estimate_metrics([timing_trial([0.01] * 12)], SPEC)
+        assert found.metrics["host_growth_bytes_per_step"] is None
+        reason = found.unavailable["host_growth_bytes_per_step"]
+        assert "12 steps in 0.12 s" in reason
+        assert "measure=standard" in reason
+
+    def test_whoever_said_standard_is_told_more(self) -> None:
+        spec = replace(SPEC, measure=replace(MEASURE, name="standard"))
+        found = estimate.estimate_metrics([timing_trial([0.01] * 12)], spec)
+        assert "measure.steps=200" in found.unavailable["host_growth_bytes_per_step"]
+
+
+class TestRates:
+    """Over made series of every kind: how often growth is false, and missed."""
+
+    @pytest.mark.parametrize("meter", ["tensor", "host"])
+    def test_false_and_missed_growth_are_rare(self, meter: made.Meter) -> None:
+        rates = made.rates(meter, each=100, seed=11)
+        for kind, rate in rates.items():
+            wrong = rate.missed if kind in made.GROWING else rate.false
+            assert wrong <= 0.03, (kind, rate)
+            assert rate.unknown <= 0.6 or (meter, kind) == ("host", "slow leak"), (kind, rate)
+
+
+def test_a_very_long_series_is_thinned_and_keeps_its_slope() -> None:
+    assert growth.compute_slope([3.0 * step for step in range(100_000)]) == 3.0
+
+
+def test_the_slope_is_theil_and_sens() -> None:
+    from scipy.stats import theilslopes
+
+    series = np.random.default_rng(4).normal(size=60) + 0.03 * np.arange(60)
+    assert growth.compute_slope(series.tolist()) == pytest.approx(theilslopes(series).slope)

@@ -1,0 +1,107 @@
+"""The search for a leak: which trials it takes, which remedies, and that it ends on request."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+
+from runner.cell import Cell, TrialSpec
+from runner.compose import composition
+from runner.engine.measure import measure
+from runner.errors import Interrupted
+from runner.leak import cells
+from runner.leak.findings import Leak
+from runner.leak.hunt import LeakHunt
+from runner.records import Outcome, Status, Trial
+from tests.runs import open_whole
+from tests.unit.engine.conftest import Recorder, executor_on
+
+
+def cell(folder: Path, *words: str) -> Cell:
+    plan = composition.compose_plan([*words, "tracking=none"])
+    return cells.prepare_cell(plan.cells[0])
+
+
+@pytest.mark.parametrize(
+    ("phase", "status", "left"),
+    [
+        ("steps", Status.OUT_OF_MEMORY, ["host"]),
+        ("release", Status.TIMED_OUT, ["host"]),
+        ("build", Status.OUT_OF_MEMORY, []),
+        ("steps", Status.FAILED, []),
+    ],
+)
+def test_a_trial_that_what_grows_may_have_ended_leaves_the_host_trial_to_say_what(
+    tmp_path: Path, phase: str, status: Status, left: list[str]
+) -> None:
+    wanted = cell(tmp_path, "scenario=python_loop", "measure.memory_processes=0")
+    run = open_whole(wanted, tmp_path / "run", settles_peak=False)
+    ended = Outcome(status, phase, "it is so")
+    run.add_trial(Trial("timing", 0, ended))
+    assert [*run.count_missing().elements()] == left
+    assert run.outcome == ended
+    again = open_whole(wanted, tmp_path / "run", settles_peak=False)
+    assert (again.next is not None) == bool(left)
+    if again.next:
+        again.add_trial(Trial("host", 0, Outcome(Status.FAILED, "steps", "no")))
+        assert (again.next, again.outcome) == (None, ended)
+
+
+def test_jit_compile_is_tried_off_where_the_scenario_has_it_on(tmp_path: Path) -> None:
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    tried = cells.list_remedies(cell(tmp_path, "scenario=model_per_step_xla"), grows)
+    assert ("scenario.jit_compile=false",) in [each.words for each in tried]
+
+
+def test_a_remedy_that_is_in_force_already_is_not_tried(tmp_path: Path) -> None:
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    plain = [
+        each.words for each in cells.list_remedies(cell(tmp_path, "scenario=retracing"), grows)
+    ]
+    collected = cell(tmp_path, "scenario=retracing", "measure.between_steps=gc_collect")
+    tried = [each.words for each in cells.list_remedies(collected, grows)]
+    assert plain == [("measure.between_steps=gc_collect",), *tried]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [
+            "scenario=python_loop",
+            "execution=eager",
+            "measure.between_steps=nothing",
+            "batch_size=3",
+        ],
+        ["-m", "scenario=python_loop", "execution=eager,graph", "batch_size=3"],
+        ["experiment=reported", "scenario=model_per_step_xla"],
+    ],
+)
+def test_the_command_of_a_remedy_is_taken_as_it_is_printed(
+    tmp_path: Path, words: list[str]
+) -> None:
+    first = composition.compose_plan(words).cells[0]
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    for remedy in cells.list_remedies(first, grows):
+        printed = shlex.split(cells.write_command(first, remedy))
+        assert printed[:4] == ["python", "-m", "runner", "leak"]
+        (repeated,) = composition.compose_plan(printed[4:]).cells
+        wanted = cells.apply_remedy(first, remedy, grows)
+        assert set(remedy.words) <= {word.lower() for word in repeated.overrides}
+        assert repeated.experiment.batch_size == wanted.experiment.batch_size
+        assert repeated.experiment.execution == wanted.experiment.execution
+
+
+def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(tmp_path: Path) -> None:
+    def stop(_: TrialSpec) -> None:
+        raise Interrupted(signal.SIGINT)
+
+    server = Recorder(stop)
+    plan = composition.compose_plan(["-m", "scenario=python_loop", "batch_size=1,2"])
+    hunt = LeakHunt(plan, tmp_path / "leak")
+    result = measure(hunt, tmp_path / "leak", executor_on(server))
+    assert result.exit_code == 130
+    assert len(server.asked) == 1
+    assert hunt.leaks == {}

@@ -1,0 +1,425 @@
+"""From what stayed, step by step, to a verdict, a sentence and holders that add up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from runner.facts import HostFindings, MallocBooks, TrialFacts
+from runner.leak import remedies
+from runner.leak.holders import is_growing
+from runner.leak.judgement import judge
+from runner.records import COMPLETED, THREAD_STACKS, Outcome, Record, Status, Trial
+from tests import factories
+
+STEPS = 40
+RISING = [1000.0 * step for step in range(STEPS + 1)]
+FLAT = [0.0] * (STEPS + 1)
+
+
+def place(kind: str = "native", bytes_: list[float] | None = None, **more: Any) -> dict[str, Any]:
+    series = RISING if bytes_ is None else bytes_
+    return {
+        "kind": kind,
+        "file": "service.py",
+        "line": 22,
+        "code": "tf.random.normal([10])",
+        "what": "C++ memory under random_normal",
+        "bytes": [round(value) for value in series],
+        "count": [round(value / 500) for value in series],
+        **more,
+    }
+
+
+def host_trial(*places: dict[str, Any], **more: Any) -> Trial:
+    held = {"survivors": list(places), "steps": STEPS, "traced_seconds_per_step": 0.1, **more}
+    facts = TrialFacts(held=msgspec.convert(held, HostFindings))
+    return Trial("host", 0, COMPLETED, facts=facts)
+
+
+def record(*places: dict[str, Any], host_growth: float | None = 1000, **more: Any) -> Record:
+    found = factories.measured(factories.timing_trial(), factories.memory_trial())
+    found.metrics["host_growth_bytes_per_step"] = host_growth
+    trials = (*found.trials, host_trial(*places, **more))
+    environment = msgspec.structs.replace(found.environment, memory_bytes=1_000_000_000)
+    return replace(found, trials=trials, environment=environment)
+
+
+class TestWhatGoesOn:
+    def test_is_what_rises_to_the_end(self) -> None:
+        assert is_growing(RISING)
+
+    def test_and_in_jumps_that_come_regularly(self) -> None:
+        assert is_growing([float(step // 5) for step in range(STEPS + 1)])
+
+    @pytest.mark.parametrize(
+        "series",
+        [
+            FLAT,
+            [min(each, 10_000.0) for each in RISING],
+            [0.0] * 20 + [5000.0] * 21,
+            [float(step % 7) for step in range(STEPS + 1)],
+            list(reversed(RISING)),
+        ],
+        ids=["flat", "rises and stops", "one jump", "up and down", "falls"],
+    )
+    def test_is_nothing_else(self, series: list[float]) -> None:
+        assert not is_growing(series)
+
+
+class TestTheVerdict:
+    def test_grows_where_a_place_goes_on_and_names_its_line(self) -> None:
+        leak = judge(record(place()))
+        assert leak.verdict == "grows"
+        assert leak.sentence == (
+            "grows 1.00 kB a step: 1.00 kB in C++ under random_normal at service.py:22"
+        )
+
+    def test_is_flat_where_nothing_stays(self) -> None:
+        leak = judge(record(place(bytes_=FLAT), host_growth=0))
+        assert leak.verdict == "flat"
+        assert not leak.holders
+
+    def test_fills_where_something_rises_and_stops(self) -> None:
+        filling = [min(each * 50, 500_000.0) for each in RISING]
+        leak = judge(record(place(bytes_=filling), host_growth=0))
+        assert leak.verdict == "fills"
+        assert "500 kB" in leak.sentence
+
+    def test_is_unclear_where_resident_memory_grows_and_nothing_was_found(self) -> None:
+        leak = judge(record(place(bytes_=FLAT), host_growth=50_000))
+        assert leak.verdict == "unclear"
+        assert leak.unexplained_bytes_per_step == 50_000
+
+    def test_is_mallocs_only_where_its_books_say_so(self) -> None:
+        books = books_with(free_slope=10_000)
+        found = record(place(bytes_=FLAT), host_growth=10_000)
+        found.trials[0].facts.malloc = books
+        leak = judge(found)
+        assert leak.verdict == "flat"
+        assert [each.kind for each in leak.holders] == ["malloc"]
+        assert "does not grow" in leak.sentence
+
+    def test_says_when_memory_will_be_full(self) -> None:
+        (note,) = judge(record(place())).notes
+        assert note.startswith("1.00 GB of memory are full after 970,000 steps, ")
+        assert "too slow" not in note
+
+    def test_says_that_growth_which_takes_months_is_nothing_to_act_on(self) -> None:
+        found = record(place(bytes_=[0.1 * each for each in RISING]), host_growth=100)
+        found.metrics["step_seconds"] = 1.0
+        (note,) = judge(found).notes
+        assert note.endswith("; too slow to act on, unless it runs that long")
+
+    @pytest.mark.parametrize(("growth", "verdict"), [(0, "unclear"), (1000, "grows")])
+    def test_is_not_flat_where_the_host_trial_crashed(self, growth: float, verdict: str) -> None:
+        found = record(host_growth=growth)
+        crashed = Trial("host", 0, Outcome(Status.KILLED, "release", "SIGSEGV"))
+        leak = judge(replace(found, trials=(*found.trials[:-1], crashed)))
+        assert leak.verdict == verdict
+        assert ("ended as killed" in leak.sentence) is (verdict == "unclear")
+
+
+class TestHolders:
+    def test_add_up_to_what_is_explained_the_largest_first(self) -> None:
+        half = [each / 2 for each in RISING]
+        leak = judge(record(place(bytes_=half), place("python", line=7, what="Python objects")))
+        assert [each.kind for each in leak.holders] == ["python", "native"]
+        assert leak.explained_bytes_per_step == 1500
+        assert sum(each.bytes_per_step for each in leak.holders) == 1500
+
+    def test_are_large_tensors_as_the_memory_trial_counted_them(self) -> None:
+        regions = [1_390_000.0 * step for step in range(STEPS + 1)]
+        found = record(place("tensor", regions), host_growth=1_000_000)
+        found.metrics["tensor_growth_bytes_per_step"] = 1_000_000
+        leak = judge(found)
+        assert [each.bytes_per_step for each in leak.holders] == [1_000_000]
+
+    def test_have_the_container_whose_elements_were_made_at_their_line(self) -> None:
+        chain = ["`history`, a list in service.py:7", "1 ndarray a step"]
+        container = {
+            "grows_by": 1,
+            "of": "ndarray",
+            "lines": [["/home/me/service.py", 22]],
+            "chain": chain,
+        }
+        leak = judge(record(place("python"), containers=[container]))
+        assert list(leak.holders[0].chain) == chain
+
+    def test_take_what_xla_compiles_on_its_own_threads_to_the_one_line_that_compiles(self) -> None:
+        leak = judge(record(place("executable"), place("executable", file=None, line=None)))
+        (holder,) = leak.holders
+        assert holder.line == 22
+        assert holder.bytes_per_step == 2000
+
+    def test_say_of_a_graph_which_argument_differed(self) -> None:
+        traced = {
+            "name": "train",
+            "file": "service.py",
+            "line": 3,
+            "traces_per_step": 1.0,
+            "differs": "rate: 0.1, then 0.2",
+        }
+        leak = judge(record(place("graph", what="graph built"), functions=[traced]))
+        assert "`train` is traced 1 times a step" in leak.holders[0].what
+        assert "rate: 0.1, then 0.2" in leak.holders[0].what
+        (written,) = remedies.suggest_changes(leak)
+        assert "pass tensors, not Python values" in written.change
+
+
+@pytest.mark.parametrize(
+    ("left", "verdict"),
+    [(0, "stops it"), (500, "helps"), (950, "does not help"), (2000, "makes it worse")],
+)
+def test_a_remedy_is_judged_by_what_is_left(left: int, verdict: str) -> None:
+    leak = judge(record(place()))
+    tried = record(place(), host_growth=left)
+    assert remedies.judge_remedy("x", "python -m runner leak", leak, tried).verdict == verdict
+
+
+def test_a_remedy_after_which_next_to_nothing_can_grow_any_more_stops_it() -> None:
+    leak = judge(record(place(), host_growth=40_000))
+    tried = record(place(), host_growth=None)
+    resident = [20e6 + 4096 * (step > 150) for step in range(200)]
+    msgspec.structs.force_setattr(tried.trials[0].steps, "host_bytes", tuple(resident))
+    tried.trials[0].facts.malloc = books_with(in_use_slope=500)
+    told = remedies.judge_remedy("x", "", leak, tried)
+    assert told.growth_bytes_per_step is None
+    assert told.verdict.startswith("stops it: at most ")
+
+
+def test_a_remedy_that_could_not_be_measured_says_why() -> None:
+    leak = judge(record(place()))
+    tried = record(place(), host_growth=None)
+    tried.unavailable["host_growth_bytes_per_step"] = "needs 200 steps"
+    assert remedies.judge_remedy("x", "", leak, tried).verdict == "unclear: needs 200 steps"
+
+
+def test_what_rises_while_it_is_traced_and_not_while_it_is_timed_fills() -> None:
+    growing = [each * 40 for each in RISING]
+    found = record(place(bytes_=growing), host_growth=0)
+    msgspec.structs.force_setattr(found.trials[0].steps, "host_bytes", tuple([25e6] * 200))
+    leak = judge(found)
+    assert leak.verdict == "fills"
+    assert leak.sentence.startswith("rises and stops: ")
+
+
+def test_tensors_that_stay_on_a_card_grow_however_level_the_host_is() -> None:
+    found = record(place("tensor", [each * 40 for each in RISING]), host_growth=0)
+    msgspec.structs.force_setattr(found.trials[0].steps, "host_bytes", tuple([25e6] * 200))
+    environment = msgspec.structs.replace(found.environment, device="GPU:0")
+    found = replace(found, environment=environment)
+    found.metrics["tensor_growth_bytes_per_step"] = 40_000
+    assert judge(found).verdict == "grows"
+
+
+def test_what_was_taken_out_of_memory_that_was_free_already_is_a_row_below_nothing() -> None:
+    found = record(place(), host_growth=900)
+    found.trials[0].facts.malloc = books_with(free_slope=-95)
+    leak = judge(found)
+    assert [(each.kind, each.bytes_per_step) for each in leak.holders] == [
+        ("native", 1000),
+        ("malloc", -95),
+    ]
+    assert leak.explained_bytes_per_step == 905
+    assert leak.verdict == "grows"
+
+
+def books_with(*, in_use_slope: int = 0, free_slope: int = 0, collected: int = 0) -> MallocBooks:
+    steps = tuple(range(0, 200, 10))
+    return MallocBooks(
+        steps,
+        tuple(1_000_000 + in_use_slope * step for step in steps),
+        tuple(10_000_000 + free_slope * step for step in steps),
+        collected,
+    )
+
+
+def test_a_cell_that_cannot_be_run_says_so_and_nothing_is_tried() -> None:
+    outcome = Outcome(Status.UNSUPPORTED, None, "it has no 'eager' execution")
+    leak = judge(replace(record(), outcome=outcome))
+    assert (leak.verdict, leak.sentence) == (
+        "unsupported",
+        "unsupported: it has no 'eager' execution",
+    )
+    assert not leak.was_measured
+
+
+def test_what_stays_but_is_too_little_for_a_verdict_is_said() -> None:
+    leak = judge(record(place("python", [40.0 * step for step in range(STEPS + 1)]), host_growth=0))
+    assert (leak.verdict, leak.holders) == ("flat", ())
+    assert leak.notes[0].startswith("40 B a step stay at service.py:22, ")
+
+
+class TestTheTimingTrials:
+    """They take more steps than are traced, and see what stops later."""
+
+    def unsure(self, course: list[float]) -> str:
+        found = record(place(bytes_=[24 * each for each in RISING]), host_growth=None)
+        msgspec.structs.force_setattr(
+            found.trials[0].steps, "host_bytes", tuple(50e6 + each for each in course)
+        )
+        return judge(found).verdict
+
+    def test_say_fills_of_what_stops_after_it_was_traced(self) -> None:
+        assert self.unsure([24_000.0 * min(step, 150) for step in range(205)]) == "fills"
+
+    def test_say_fills_of_what_is_emptied_now_and_then(self) -> None:
+        assert self.unsure([24_000.0 * (step % 120) for step in range(205)]) == "fills"
+
+    def test_say_grows_of_what_goes_on_under_garbage_that_comes_and_goes(self) -> None:
+        course = [24_000.0 * step + 200_000 * (step % 10) for step in range(205)]
+        assert self.unsure(course) == "grows"
+
+    def test_say_nothing_where_malloc_has_more_in_use_all_along(self) -> None:
+        found = record(place(bytes_=[24 * each for each in RISING]), host_growth=None)
+        msgspec.structs.force_setattr(found.trials[0].steps, "host_bytes", tuple([50e6] * 205))
+        found.trials[0].facts.malloc = books_with(in_use_slope=24_000)
+        assert judge(found).verdict == "grows"
+
+    def test_accuse_nobody_of_what_is_in_use_and_was_not_found(self) -> None:
+        found = record(place(bytes_=FLAT), host_growth=9000)
+        found.trials[0].facts.malloc = books_with(in_use_slope=9000)
+        leak = judge(found)
+        assert (leak.verdict, leak.holders) == ("unclear", ())
+        assert "taken past the tracer (as by ctypes)" in leak.sentence
+
+    def test_say_how_much_of_what_rose_was_garbage(self) -> None:
+        found = record(place(bytes_=FLAT), host_growth=0)
+        msgspec.structs.force_setattr(
+            found.trials[0].steps, "host_bytes", tuple(8_000.0 * step for step in range(205))
+        )
+        found.trials[0].facts.host_collected_bytes = 1_632_000
+        leak = judge(found)
+        assert leak.verdict == "flat"
+        assert leak.sentence == (
+            "does not grow: garbage waits for Python's collector, and 1.63 MB came back when it ran"
+        )
+
+    @pytest.mark.parametrize(
+        ("collected", "verdict"), [(9000 * 190, "flat"), (4000 * 190, "unclear")]
+    )
+    def test_do_not_say_flat_of_more_in_use_than_was_garbage(
+        self, collected: int, verdict: str
+    ) -> None:
+        found = record(place(bytes_=FLAT), host_growth=None)
+        found.trials[0].facts.malloc = books_with(in_use_slope=9000, collected=collected)
+        assert judge(found).verdict == verdict
+
+    def test_that_end_out_of_memory_leave_the_growth_to_the_host_trial(self) -> None:
+        found = record(place(), host_growth=None)
+        ended = replace(found.trials[0], outcome=Outcome(Status.OUT_OF_MEMORY, "steps", "too much"))
+        leak = judge(replace(found, outcome=ended.outcome, trials=(ended, found.trials[-1])))
+        assert leak.sentence.startswith("grows 1.00 kB a step: ")
+        assert remedies.judge_remedy("x", "", leak, record(host_growth=0)).verdict == "stops it"
+
+
+def test_what_threads_take_by_being_there_is_the_line_s_that_makes_them() -> None:
+    found = record(
+        place("python", line=5),
+        place(file=None, line=None, code=None, what=THREAD_STACKS),
+        containers=[
+            {
+                "grows_by": 1,
+                "of": "Thread",
+                "lines": [["/home/me/service.py", 5]],
+                "made_at": ["/home/me/service.py", 5],
+                "chain": ["running threads of wait (service.py:2)", "1 Thread a step"],
+            }
+        ],
+        host_growth=2000,
+    )
+    leak = judge(found)
+    assert {each.where for each in leak.holders} == {"service.py:5"}
+    assert {each.change for each in remedies.suggest_changes(leak)} == {
+        "service.py:5: let the thread end, or hand it what it needs as an argument that it can drop"
+    }
+
+
+@pytest.mark.parametrize(
+    ("chain", "change"),
+    [
+        (
+            "the step > `losses`, a list that step (a.py:3) closes over > 1 EagerTensor a step",
+            "keep a number, `float(loss)`, in `losses`; or bound `losses`: collections.deque",
+        ),
+        (
+            "`model`, a Model in a.py:3 > .cache, a dict of Model > 1 ndarray a step",
+            "bound `cache`: drop its oldest key",
+        ),
+        (
+            "`registry`, a dict in a.py:7 > ['done'], a list > 1 function a step",
+            "take it out of `registry['done']` once it was called",
+        ),
+        (
+            "`embed`, a wrapper in a.py:4 > the cache of embed (a.py:4), maxsize=None > 1 x a step",
+            "bound the cache of `embed`: functools.lru_cache(maxsize=1000)",
+        ),
+        (
+            "`errors`, a list in a.py:1 > 1 ValueError a step",
+            "keep `repr(error)` in `errors`",
+        ),
+        (
+            "`kept`, a list in a.py:1 > 1 ResourceVariable a step",
+            "make the variable once and `variable.assign(value)` in the step; or bound `kept`",
+        ),
+        (
+            "`_stack`, a Stack of tensorflow.ops > ._funcs, a list of tensorflow.Graph"
+            " > 1 EagerFunc a step",
+            "make the EagerFunc that tensorflow keeps once, outside of the step",
+        ),
+    ],
+)
+def test_what_to_write_goes_by_the_container_that_grows(chain: str, change: str) -> None:
+    container = {
+        "grows_by": 1,
+        "of": "x",
+        "lines": [["service.py", 22]],
+        "chain": chain.split(" > "),
+    }
+    found = record(place("tensor"), containers=[{**container, "made_at": None}])
+    (written,) = remedies.suggest_changes(judge(found))
+    assert written.change.startswith(f"service.py:22: {change}")
+
+
+class TestBuffersOfPipelines:
+    def pipeline(self, stage: str, elements: list[int], **more: Any) -> dict[str, Any]:
+        return {
+            "stage": stage,
+            "elements": elements,
+            "bytes": [10_000 * count for count in elements],
+            "buffer": None,
+            "chosen_by_autotune": False,
+            **more,
+        }
+
+    def test_are_elements_times_bytes(self) -> None:
+        held = [self.pipeline("shuffle", [20, 19]), self.pipeline("prefetch", [18, 19], buffer=20)]
+        leak = judge(record(place(bytes_=FLAT), host_growth=0, pipelines=held))
+        assert leak.notes == (
+            "tf.data holds shuffle, 19 elements of 10.0 kB; "
+            "prefetch, 19 elements of 10.0 kB, 20 at most",
+        )
+
+    def test_say_what_autotune_chose(self) -> None:
+        held = [self.pipeline("prefetch", [1, 2], buffer=2, chosen_by_autotune=True)]
+        leak = judge(record(place(bytes_=FLAT), host_growth=0, pipelines=held))
+        assert leak.notes == ("tf.data holds prefetch, 2 elements of 10.0 kB, AUTOTUNE chose 2",)
+
+    def test_that_are_full_are_told_from_those_that_go_on_filling(self) -> None:
+        held = [self.pipeline("memory cache", [40, 90])]
+        leak = judge(record(place(bytes_=FLAT), host_growth=0, pipelines=held))
+        assert leak.notes[0].endswith("90 elements of 10.0 kB, and rises")
+
+    def test_name_what_rose_and_stopped(self) -> None:
+        filling = [min(each * 50, 500_000.0) for each in RISING]
+        held = [self.pipeline("memory cache", [50, 50])]
+        leak = judge(record(place("tensor", filling), host_growth=0, pipelines=held))
+        assert leak.sentence == (
+            "rises and stops: a buffer that fills (memory cache, 50 elements of 10.0 kB, "
+            "at service.py:22)"
+        )
+        assert not list(remedies.suggest_changes(leak))

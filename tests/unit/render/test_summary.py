@@ -1,0 +1,209 @@
+"""What came of a sweep, as it is printed: best first, failures last, and what to type next."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from runner.allocations import Allocations, Group
+from runner.cell import ClusterSpec, Plan
+from runner.engine.events import Result
+from runner.errors import Interrupted
+from runner.metrics import format_metric
+from runner.records import Outcome, Record, Status
+from runner.render.text.run_summary import describe_peak, find_warnings, summarize_run
+from runner.render.text.sweep_summary import summarize_sweep
+from tests.factories import (
+    completed,
+    failed,
+    kept,
+    measured,
+    memory_trial,
+    sweep_of_nine,
+    timing_trial,
+)
+
+SWEPT = Plan((), True, None, ("scenario", "batch_size"))
+
+
+def summarize(folder: Path, *found: Record, plan: Plan = SWEPT, **more: object) -> list[str]:
+    for number, record in enumerate(found):
+        kept(record, folder / str(number))
+    result = Result(folder, tuple(record.outcome for record in found))
+    if "interrupted" in more:
+        result = dataclasses.replace(result, stopped=more["interrupted"])  # type: ignore[arg-type]
+    return summarize_sweep(plan, result, 12.3, folder / "report.html").split("\n")
+
+
+def test_the_smallest_peak_comes_first_and_what_did_not_complete_last(tmp_path: Path) -> None:
+    found = sweep_of_nine()
+    lines = summarize(tmp_path / "s", *found)
+    rows = lines[2:11]
+    peaks = sorted(
+        (peak, record.metrics["step_seconds"])
+        for record in found
+        if (peak := record.metrics["tensor_peak_bytes"]) is not None
+    )
+    assert [" ".join(row.split()[2:4]) for row in rows[:8]] == [
+        format_metric("tensor_peak_bytes", peak) for peak, _ in peaks
+    ]
+    assert rows[8].split()[:2] == ["python_loop", "512"]
+    assert "out of memory in first_call: OOM when allocating" in rows[8]
+    assert "8 of 9 cells completed in 12 s" in lines
+    assert any(line.startswith("  log ") and line.endswith("/s/2/run.log") for line in lines)
+
+
+def test_columns_are_the_swept_fields_and_the_main_metrics_in_readable_units(
+    tmp_path: Path,
+) -> None:
+    lines = summarize(tmp_path / "s", *sweep_of_nine())
+    head = ["scenario", "batch", "tensor peak", "growth", "host peak", "step", "first call"]
+    assert lines[1].split("  ")[0] == head[0]
+    assert all(name in lines[1] for name in head)
+    ends = [lines[1].index(name) + len(name) for name in head[2:]]
+    for row in lines[2:10]:
+        assert all(row[end - 1] != " " and row[end : end + 1] in ("", " ") for end in ends)
+    assert " none " in lines[2], "no growth is none, not 0 B/step"
+
+
+def test_the_next_things_to_open_and_to_type_are_there(tmp_path: Path) -> None:
+    folder = tmp_path / "a sweep"
+    text = "\n".join(summarize(folder, *sweep_of_nine()))
+    where = min(os.path.relpath(folder), str(folder), key=len)
+    assert f"table    {where}/table.csv, table.parquet" in text
+    assert f"report   {where}/report.html" in text
+    assert f"python -m runner compare '{where}'" in text
+
+
+def test_an_interrupted_sweep_says_how_to_go_on(tmp_path: Path) -> None:
+    lines = summarize(tmp_path / "s", *sweep_of_nine(), interrupted=Interrupted(2))
+    assert any("go on" in line and "resume=" in line for line in lines)
+    assert not any("compare" in line for line in lines)
+
+
+def test_of_very_many_cells_the_best_are_shown_and_every_failure(tmp_path: Path) -> None:
+    found = [completed(f"ok-{number}", batch_size=number + 1) for number in range(60)]
+    found += [failed(f"bad-{number}", batch_size=1000 + number) for number in range(50)]
+    lines = summarize(tmp_path / "s", *found)
+    assert sum("out of memory" in line for line in lines) == 50
+    assert "... and 20 more that completed: see the table's file" in lines
+    assert any(line.startswith("  log ") and line.endswith("/s/N/run.log") for line in lines)
+
+
+def test_a_reason_of_many_lines_takes_one(tmp_path: Path) -> None:
+    lines = summarize(tmp_path / "s", failed(reason="first\ntwo\n" + "x" * 500), completed())
+    assert next(line for line in lines if "first_call:" in line).endswith("first_call: first")
+    assert not any("two" in line for line in lines)
+
+
+def test_a_sweep_that_a_launcher_ran_says_what_that_means_for_times(tmp_path: Path) -> None:
+    plan = dataclasses.replace(SWEPT, cluster=ClusterSpec("ray", 2, {}))
+    lines = summarize(tmp_path / "s", *sweep_of_nine(), plan=plan)
+    assert any("under ray: not in rounds" in line for line in lines)
+
+
+def test_a_sweep_that_varies_nothing_has_the_scenario_as_its_column(tmp_path: Path) -> None:
+    lines = summarize(tmp_path / "s", completed(), plan=Plan((), True, None, ()))
+    assert lines[1].startswith("scenario ")
+    assert lines[2].startswith("while_loop ")
+
+
+def test_scenarios_that_run_each_in_its_own_execution_say_which(tmp_path: Path) -> None:
+    eager = completed("one", scenario="python_loop", execution="eager")
+    graph = completed("two", scenario="while_loop", execution="graph")
+    plan = Plan((), True, None, ("scenario",))
+    lines = summarize(tmp_path / "s", eager, graph, plan=plan)
+    assert lines[1].split()[:2] == ["scenario", "execution"]
+    assert {tuple(line.split()[:2]) for line in lines[2:4]} == {
+        ("python_loop", "eager"),
+        ("while_loop", "graph"),
+    }
+    assert "execution" not in summarize(tmp_path / "t", eager, plan=plan)[1]
+
+
+@pytest.mark.parametrize("declined", [True, False])
+def test_colours_are_for_a_terminal_that_has_not_declined_them(
+    declined: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if declined:
+        monkeypatch.setenv("NO_COLOR", "1")
+    lines = summarize(tmp_path / "s", *sweep_of_nine())
+    assert any("\x1b[" in line for line in lines) != declined
+
+
+def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
+    idle = completed()
+    loaded = msgspec.structs.replace(idle.environment, load=3.94)
+    busy = dataclasses.replace(idle, environment=loaded)
+    told = "the machine was busy, load 3.9 on 2 cores"
+    assert told not in "\n".join(summarize(tmp_path / "idle", idle))
+    assert f"times are unsure: {told} when it began" in summarize(tmp_path / "busy", busy)
+    assert told not in summarize_run(kept(idle, tmp_path / "idle run"), 1.0)
+    assert told in summarize_run(kept(busy, tmp_path / "busy run"), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("peaks", "says"),
+    [
+        (
+            [2_137_784] * 8 + [2_300_604],
+            "2,300,604 bytes; 2.14 MB in 8, up to 2.30 MB in 1 of 9 processes",
+        ),
+        (
+            [78_430] * 4 + [78_434] * 3,
+            "78,434 bytes; 78,430 bytes in 4, up to 78,434 in 3 of 7 processes",
+        ),
+        ([4_804] * 6 + [4_290] * 3, "4,804 bytes; in 6 of 9 processes, down to 4.29 kB"),
+    ],
+)
+def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen(
+    peaks: list[int], says: str
+) -> None:
+    trials = [memory_trial(peak, index=index) for index, peak in enumerate(peaks)]
+    assert describe_peak(measured(*trials)) == says
+
+
+def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: Path) -> None:
+    said = "5 out of the last 5 calls to <function step at 0x7f1> triggered tf.function retracing."
+    rest = " Tracing is expensive and the excessive number of tracings could be due to (1) ..."
+    log = tmp_path / "run.log"
+    log.write_text(f"WARNING:tensorflow:{said}{rest}\n" * 2 + "other words\n")
+    assert find_warnings(log) == [said]
+    assert find_warnings(tmp_path / "none") == []
+
+
+def test_a_reason_too_long_for_the_table_stands_whole_once_below_it(tmp_path: Path) -> None:
+    long = "model.py does not say what it takes. " + "Make it from keras.Input. " * 5
+    found = [failed("a", reason=long), failed("b", reason=long, batch_size=64), completed()]
+    lines = summarize(tmp_path / "s", *found)
+    assert sum(line.endswith("...") for line in lines) == 2
+    assert sum(line.endswith(long) for line in lines) == 1
+
+
+def test_a_cell_that_was_interrupted_after_its_peak_was_measured_shows_it(tmp_path: Path) -> None:
+    stopped = Outcome(Status.INTERRUPTED, None, "interrupted by SIGINT")
+    found = dataclasses.replace(measured(memory_trial(7_340_000)), outcome=stopped)
+    lines = summarize(tmp_path / "s", found)
+    row = next(line for line in lines if "interrupted by SIGINT" in line)
+    peak = format_metric("tensor_peak_bytes", 7_340_000)
+    assert row.index(peak) + len(peak) == lines[1].index("tensor peak") + len("tensor peak")
+
+
+def test_figures_say_what_they_leave_out(tmp_path: Path) -> None:
+    texts = Group("tf.constant", (1000,), "string", 3, 72_000, 1.0)
+    live = Allocations(total_bytes=72_000, phase="steps", step=0, groups=(texts,))
+    pooled = measured(memory_trial(72_000), timing_trial(child_processes=2))
+    kept(dataclasses.replace(pooled, allocations=live), tmp_path / "one")
+    kept(completed(), tmp_path / "other")
+
+    text = summarize_run(tmp_path / "one", 3.0)
+    assert "not counted: the text of 3 string tensors; the host peak has them" in text
+    assert "without the memory of its 2 child processes" in text
+    assert "not counted" not in summarize_run(tmp_path / "other", 3.0)
