@@ -219,6 +219,12 @@ class TraceChecks:
     disagreements: Whole
     """Events at which the allocator's own running total departs from the replay's."""
 
+    @property
+    def is_clean(self) -> bool:
+        """Return True if there are events, and they add up to the allocator's own total."""
+        gaps = self.unmatched_frees + self.reused_addresses + self.disagreements
+        return self.events > 0 and gaps == 0
+
 
 @dataclass(frozen=True)
 class Allocations:

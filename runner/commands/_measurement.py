@@ -16,6 +16,7 @@ from runner.errors import Interrupted
 from runner.render.listeners import RecordFilesListener, SweepFilesListener
 from runner.render.text.progress import Progress
 from runner.store.listener import StoreListener
+from runner.versions import describe_untried
 
 
 @dataclass
@@ -65,6 +66,11 @@ def measure_and_print(
         raise printer.error
     if store and store.text and shows_store:
         print(store.text, flush=True)
+    versions = executor.machine.versions
+    version = versions.get("tensorflow") or versions.get("tensorflow-cpu")
+    if version and (untried := describe_untried("tensorflow", version)):
+        lost = "tensor figures that its trace does not confirm are left out"
+        print(f"runner: {untried}: {lost}.", file=sys.stderr)
     for problem in result.warnings:
         print(f"runner: {problem}", file=sys.stderr)
     if result.stopped:

@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 
 from runner import paths
@@ -23,6 +24,7 @@ from runner.commands._store import choose_store, open_store
 from runner.engine.signals import stop_on_signals
 from runner.errors import BadInput, Interrupted, ServerError
 from runner.store.location import StoreLocation, locate_store, make_python_path
+from runner.versions import describe_untried
 
 START_SECONDS = 120.0
 
@@ -72,6 +74,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_links(location: StoreLocation) -> None:
+    if untried := describe_untried("mlflow", metadata.version("mlflow")):
+        print(
+            f"runner: {untried}: its pages may open without their columns and charts.",
+            file=sys.stderr,
+        )
     store = open_store(location)
     everything, sweep = store.save_view(None), store.find_newest_sweep()
     print(f"MLflow      {location.pages}")

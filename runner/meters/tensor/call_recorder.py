@@ -44,6 +44,7 @@ from runner.meters.tensor.recording import (
     ThreadLog,
 )
 from runner.meters.tensor.window import CONSTANT, MARKING
+from runner.versions import describe_untried
 
 _HANDED_ON = {"EmptyTensorList", "TensorListPushBack", "OptionalFromValue", "OptionalNone"}
 """Ops that a loop or a branch gets when its gradient is asked for, and that run in the forward
@@ -69,8 +70,22 @@ class CallRecorder:
         self._undo: list[Callable[[], object]] = []
 
     def start(self) -> None:
-        """Put a wrapper around each door. To be called by the thread that makes the marks."""
+        """Put a wrapper around each door. To be called by the thread that makes the marks.
+
+        Where TensorFlow's version was not tried and lacks a door, no line is recorded.
+        """
         self._marking = threading.get_ident()
+        try:
+            self._wrap_doors()
+        except (ImportError, AttributeError):
+            import tensorflow as tf
+
+            if not describe_untried("tensorflow", tf.__version__):
+                raise
+            self.stop()
+            self.recording.stacks = None
+
+    def _wrap_doors(self) -> None:
         from tensorflow.python import pywrap_tfe
         from tensorflow.python.autograph.pyct import loader
         from tensorflow.python.client import pywrap_tf_session

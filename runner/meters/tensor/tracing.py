@@ -38,6 +38,7 @@ from runner.meters.tensor.replay import NoAllocations, Replay, TraceResult
 from runner.meters.tensor.trace_reader import XPlaneError, read_window
 from runner.meters.tensor.window import DROPPED, MARK, Window
 from runner.records import Phase
+from runner.versions import describe_untried
 
 WINDOW_BYTES = 64_000_000
 """The profiler may hold this before its window is closed: 100,000 to 400,000 events of all kinds,
@@ -156,7 +157,11 @@ class AllocationTracing:
         self._close(reopen=False)
         if self._profiler is not None:
             self._profiler.give_back()
-        return self._replay.result() if self._reason is None else NoAllocations(self._reason)
+        if self._reason is not None:
+            return NoAllocations(self._reason)
+        import tensorflow as tf
+
+        return distrust_untried(self._replay.result(), tf.__version__)
 
     def _open(self) -> None:
         assert self._profiler is not None
@@ -225,6 +230,14 @@ class AllocationTracing:
                     )
             if self._is_full and self._parts_build and self._marked is Phase.BUILD:
                 signal.pthread_kill(self._thread, _PART)
+
+
+def distrust_untried(result: TraceResult, version: str) -> TraceResult | NoAllocations:
+    """Return the result, unless TensorFlow's version was not tried and its trace has gaps."""
+    untried = describe_untried("tensorflow", version)
+    if untried and not (result.checks and result.checks.is_clean):
+        return NoAllocations(f"{untried}, and its trace does not add up to its own total")
+    return result
 
 
 class _OwnProfiler:
