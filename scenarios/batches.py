@@ -38,7 +38,7 @@ class DenseBatch:
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
     varies: ClassVar[Varying] = {
-        "graph": Varies(0.2, allocated=0.2, when=lambda batch: batch.gradient == "tape")
+        "graph": Varies(peak=0.2, allocated=0.2, when=lambda batch: batch.gradient == "tape")
     }
 
     width: Count
@@ -134,7 +134,7 @@ class GradientMethod:
     """
 
     executions: ClassVar[Executions] = ("eager", "graph")
-    varies: ClassVar[Varying] = {"graph": Varies(0.3)}
+    varies: ClassVar[Varying] = {"graph": Varies(peak=0.3)}
 
     depth: Count
     width: Count

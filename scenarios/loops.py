@@ -14,15 +14,16 @@ from runner.scenario import Bench, Executions, Step, Varies, Varying
 
 
 def _state_and_weight(bench: Bench, size: int) -> tuple[Any, Any]:
-    """Made by one allocation each, so that building them is never the peak; a product with this
-    weight is the row's mean, so that no number of iterations makes numbers slow or infinite."""
+    """Return both, each made by one allocation, so that building them is never the peak. A product
+    with this weight is the row's mean: values neither overflow nor become denormal, which is
+    slow."""
     import tensorflow as tf
 
     return tf.ones([bench.batch_size, size]), tf.fill([size, size], 1.0 / size)
 
 
 def _with_gradient(run: Any, watch: bool = True) -> Any:
-    """`run`, and the gradient of what it returns with respect to the initial state."""
+    """Return `run`, followed by the gradient of its result with respect to the initial state."""
     import tensorflow as tf
 
     def run_and_differentiate(state: Any, weight: Any) -> Any:
@@ -39,11 +40,13 @@ def _with_gradient(run: Any, watch: bool = True) -> Any:
 class PythonLoop:
     """A Python `for` around TensorFlow ops; as a graph, it is unrolled.
 
-    Does it keep every iteration's state, and is it the tape that does?
+    Does it keep every iteration's state? If so, is the tape the cause?
     """
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
-    varies: ClassVar[Varying] = {"graph": Varies(0.4, when=lambda loop: loop.gradient == "tape")}
+    varies: ClassVar[Varying] = {
+        "graph": Varies(peak=0.4, when=lambda loop: loop.gradient == "tape")
+    }
 
     iterations: Count
     size: Count
@@ -76,7 +79,7 @@ class WhileLoop:
     """
 
     executions: ClassVar[Executions] = ("graph", "eager", "xla")
-    varies: ClassVar[Varying] = {"graph": Varies(0.3)}
+    varies: ClassVar[Varying] = {"graph": Varies(peak=0.3)}
 
     iterations: Count
     size: Count

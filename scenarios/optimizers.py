@@ -21,7 +21,7 @@ class OptimizerSlots:
     """
 
     executions: ClassVar[Executions] = ("eager", "graph")
-    varies: ClassVar[Varying] = {"graph": Varies(0.4, allocated=0.4)}
+    varies: ClassVar[Varying] = {"graph": Varies(peak=0.4, allocated=0.4)}
 
     size: Count
     optimizer: Literal[

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 from runner.config import Count, NonNegative
 from runner.scenario import Bench, Executions, Step, Varies, Varying
 
-_CONCURRENT: Varying = {"eager": Varies(0.5, allocated=0.5)}
+_CONCURRENT: Varying = {"eager": Varies(peak=0.5, allocated=0.5)}
 """Keras runs its own graphs, and a pipeline runs ahead of who reads it."""
 
 
@@ -244,7 +244,7 @@ class Pipeline:
     """
 
     executions: ClassVar[Executions] = ("eager",)
-    varies: ClassVar[Varying] = {"eager": Varies(0.95, allocated=0.95)}
+    varies: ClassVar[Varying] = {"eager": Varies(peak=0.95, allocated=0.95)}
 
     stage: Literal[
         "shuffle",

@@ -25,7 +25,7 @@ class KerasTraining:
     """
 
     executions: ClassVar[Executions] = ("eager", "graph", "xla")
-    varies: ClassVar[Varying] = {"graph": Varies(0.2, allocated=0.2)}
+    varies: ClassVar[Varying] = {"graph": Varies(peak=0.2, allocated=0.2)}
 
     model: str
     mixed_precision: bool

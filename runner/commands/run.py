@@ -1,4 +1,4 @@
-"""A run or a sweep: what is measured where the first word is no verb."""
+"""A run or a sweep: the command without a verb."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _RunParser(Parser):
 
 
 def make_parser() -> Parser:
-    """Return what reads the words: all are settings, or flags of Hydra's."""
+    """Return the parser: every word is a setting (KEY=VALUE) or a flag of Hydra's."""
     return _RunParser("run", "", "", settings=SETTINGS)
 
 
@@ -60,7 +60,7 @@ def measure_words(words: Sequence[str], shows_log: bool = False) -> int:
         if not plan.cells:
             return 0
 
-        # And these once there is something to measure: a mistake is answered without them.
+        # Imported only now, so that a mistake in the words is answered fast.
         from runner.commands._measurement import measure_and_print
         from runner.engine import folders
         from runner.engine.cluster.executor import ClusterExecutor

@@ -2,9 +2,10 @@
 
     words -> compose -> source -> measure() -> executor -> trial (child) -> record -> listeners
 
-Whatever measures goes through here: a run, a sweep, a search, a fit, a leak hunt, claims and
-`runner.measure`. What is finished is on the disk at once, so that `resume` opens the same folders
-again and runs only what is missing.
+Every verb that measures goes through here: a run, a sweep, a search, a fit, a leak hunt, claims;
+and so does `runner.measure`. (The pytest plugin and the Keras callback measure within the user's
+own process, with the meters alone.) What is finished is on the disk at once, so that `resume` opens
+the same folders again and runs only what is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def measure(
 ) -> Result:
     """Measure every cell that the source asks for, and return how each ended.
 
-    With `is_part` it measures a share of the cells of whoever keeps the folder locked: a worker's.
+    `is_part`: this is a cluster's worker. Its parent has locked the folder, so no lock is taken.
     Raises `BadInput` or `Unavailable` before anything is written. Whatever stops it later is in
     the result: what was finished is kept.
     """
@@ -53,7 +54,7 @@ def measure(
                 notify(MeasurementStarted(folder))
                 while requests or runs.pending:
                     notify(CellsOpened(runs.open(requests)))
-                    for run in runs.complete:
+                    for run in runs.finished:
                         _close_run(run, source, notify, is_new=not run.is_closed)
                     if runs.pending:
                         executor.prepare(folder, source.seed)

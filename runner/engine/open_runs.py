@@ -35,7 +35,7 @@ class OpenRuns:
         return [run for run in self._runs.values() if run.next is not None]
 
     @property
-    def complete(self) -> list[Run]:
+    def finished(self) -> list[Run]:
         """The runs that lack none, and which the source has not seen yet."""
         return [run for run in self._runs.values() if run.next is None]
 
