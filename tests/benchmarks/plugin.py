@@ -1,15 +1,20 @@
-"""The pytest plugin's figure for one test, 100 times: with and without two workers, on each Python.
+"""What the pytest plugin costs a suite of small tests; and its figure for one test, 100 times: with
+and without two workers, on each Python.
 
 python -m tests.benchmarks plugin             # the Python that runs it
 python -m tests.benchmarks.plugin PYTHON...   # those of environments where the runner is installed
 
-Each of the sessions is a new process that has the test many times over; so a figure is the same
-between Pythons, processes, workers, and what ran before in them.
+The cost is the processor time of whole sessions, side by side: without the plugin, with it, and
+with a limit for every test in the ini file. For the figure, each of the sessions is a new process
+that has the test many times over; so a figure is the same between Pythons, processes, workers, and
+what ran before in them.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,7 +40,47 @@ def test_a_training_step(model, time):
         loss = tf.reduce_sum(model(tf.ones([32, 100])) ** 2)
     tape.gradient(loss, model.trainable_variables)
 """
-RUNS, SESSIONS = 100, 5
+SUITE = """
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+
+@pytest.fixture
+def model():
+    return keras.Sequential([keras.Input((20,)), keras.layers.Dense(30), keras.layers.Dense(1)])
+
+
+@pytest.mark.parametrize("size", range(1, 24))
+def test_an_op(size):
+    assert float(tf.reduce_sum(tf.ones([size, size]))) == size**2
+
+
+@pytest.mark.parametrize("size", range(1, 24))
+def test_a_gradient(size):
+    x = tf.Variable(np.ones(size, np.float32))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(x**2)
+    assert tape.gradient(loss, x).shape == (size,)
+
+
+@pytest.mark.parametrize("size", range(1, 18))
+def test_a_layer(model, size):
+    assert model(tf.ones([size, 20])).shape == (size, 1)
+
+
+@pytest.mark.parametrize("size", range(1, 7))
+def test_a_function(size):
+    assert tf.function(lambda x: tf.reduce_sum(x * 2))(tf.ones([size])) == 2 * size
+"""
+"""69 tests."""
+WAYS = {
+    "without the plugin": ("-p", "no:tf_memory"),
+    "with it": (),
+    "with tf_memory_peak": ("-o", "tf_memory_peak=1 GB"),
+}
+RUNS, SESSIONS, ROUNDS = 100, 5, 5
 PEAK = "tf_memory_peak_bytes"
 
 
@@ -51,7 +96,37 @@ def peaks(python: str, times: int, *words: str) -> list[int]:
         return [int(each.attrib["value"]) for each in properties if each.attrib["name"] == PEAK]
 
 
+def measure_processor_time(python: str, *words: str) -> float:
+    """Return the seconds that a session of the suite takes of all processors."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "test_theirs.py").write_text(SUITE)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [python, "-m", "pytest", "-q", *words]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert "69 passed" in done.stdout, done.stdout + done.stderr
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def print_cost(python: str) -> None:
+    """Print the processor time of each way, and its ratio to the first in the same round."""
+    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    for _ in range(ROUNDS):
+        for way, words in WAYS.items():
+            seconds[way].append(measure_processor_time(python, *words))
+    plain = next(iter(seconds.values()))
+    for way, its in seconds.items():
+        ratios = sorted(one / base for one, base in zip(its, plain, strict=True))
+        print(
+            f"{way:<20} {statistics.median(its):5.1f} s of processor time for 69 tests, "
+            f"{statistics.median(ratios):.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f})",
+            flush=True,
+        )
+
+
 def main(pythons: Sequence[str] = (sys.executable,), sessions: int = SESSIONS) -> None:
+    for python in pythons:
+        print_cost(python)
     seen: set[int] = set()
     for python in pythons:
         version = subprocess.run([python, "-V"], capture_output=True, text=True, check=True)
