@@ -15,14 +15,20 @@ from runner.errors import BadInput, RunnerError, Unavailable
 from runner.meters.code_owner import LIBRARIES, OURS, SCENARIO, USERS, find_owner
 from runner.records import Status, TrialResult
 from runner.scenario import StartAnew
+from runner.trial import refusals
 
 _QUOTED = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+).*$', re.MULTILINE)
 """A line of the stack that TensorFlow writes into the message of an error in a graph."""
 
+_XLA_STACK = "\n\nStack trace for op definition:"
+"""XLA's own words come before the stack that it quotes, and a graph's after it."""
+
 _NO_ROOM = re.compile("RESOURCE_EXHAUSTED|Cannot parse tensor from proto")
 """In other errors than the one for it: the second is a constant of a graph that found no room."""
 
-_NOISE = re.compile(r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $")
+_NOISE = re.compile(
+    r"\x1b\[[0-9;]*m|\{\{function_node [^}]*\}\} | name: $|\[_XlaMustCompile=[^\]]*\]"
+)
 
 _MOST_CHARACTERS = 1500
 
@@ -58,8 +64,10 @@ def translate_error(error: BaseException) -> TrialResult:
         reason = f"{reason[:_MOST_CHARACTERS]}..."
     if not _is_kind(error, RunnerError):
         with _note_broken(broken):
-            if line := _find_line(error):
-                reason += f" ({line})"
+            place = f" ({line})" if (line := _find_line(error)) else ""
+            advice = refusals.advise(_read_message(error))
+            # What to do comes first: a table has only the first line.
+            reason = f"{advice}{place}\n{reason}" if advice else f"{reason}{place}"
     if broken:
         reason += f"; what is known of it is not all, for {' and '.join(dict.fromkeys(broken))}"
     return TrialResult(status=_find_status(error), reason=reason)
@@ -108,6 +116,7 @@ def _describe(error: BaseException) -> str:
     if _is_kind(error, RunnerError):
         return str(error)
     kind, text = type(error).__name__, _NOISE.sub("", _read_message(error))
+    text = text.partition(_XLA_STACK)[0]
     quoted = list(_QUOTED.finditer(text))
     if quoted:
         text = textwrap.dedent(text[quoted[-1].end() :].partition("\n\n")[2]) or text
