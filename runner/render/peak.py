@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from runner.allocations import GRADIENT, Allocations, Frame, Group, LeakedGroup, LinePart, Split
 from runner.metrics import ALLOCATOR_PEAK, TENSOR_PEAK, format_bytes, format_metric
@@ -277,8 +277,23 @@ def name_tensor(made: LinePart | LeakedGroup) -> str:
     return made.op if made.shape is None else f"{made.op} {describe_shape(made.shape)} {made.dtype}"
 
 
+def group_leaks(allocations: Allocations) -> list[LeakedGroup]:
+    """Return what each step makes that the next one still has, most bytes first: what a person
+    can't tell apart is one row, by whichever calls the line was reached."""
+    rows: dict[object, LeakedGroup] = {}
+    for leak in allocations.leaks or ():
+        line = allocations.frames[leak.stack[-1]][:2] if leak.stack else None
+        key = (name_tensor(leak), leak.scope, line)
+        if (known := rows.get(key)) is not None:
+            sums = ("count", "bytes", "count_per_step", "bytes_per_step")
+            leak = replace(known, **{name: getattr(known, name) + getattr(leak, name) for name in
+                                     sums})  # fmt: skip
+        rows[key] = leak
+    return sorted(rows.values(), key=lambda leak: -leak.bytes)
+
+
 def make_leak_table(allocations: Allocations, most: int | None = None) -> Table:
-    """Return what each step makes that the next one still has, most bytes first."""
+    """Return the rows of `group_leaks`, or so many of them."""
 
     def find_frame(leak: LeakedGroup) -> Frame | None:
         return allocations.frames[leak.stack[-1]] if leak.stack else None
@@ -294,4 +309,4 @@ def make_leak_table(allocations: Allocations, most: int | None = None) -> Table:
                else "no line"),
         Column("code", lambda leak: frame.code if (frame := find_frame(leak)) else "", wraps=True),
     ]  # fmt: skip
-    return make_table(columns, (allocations.leaks or ())[:most])
+    return make_table(columns, group_leaks(allocations)[:most])

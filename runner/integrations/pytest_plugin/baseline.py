@@ -8,6 +8,7 @@ of them a peak counts as worse only beyond what such draws have been seen to dif
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -20,6 +21,7 @@ from runner.analysis.repeatability import LEAST
 from runner.analysis.tolerance import Tolerance, find_tolerance
 from runner.integrations.pytest_plugin.limits import MemoryUse, format_exact
 from runner.metrics import METRICS, TENSOR_PEAK, format_bytes
+from runner.render.words import count_things, join_first
 
 _HEAD = """\
 # What tests take of TensorFlow's memory: requested bytes, the same on any machine.
@@ -27,6 +29,14 @@ _HEAD = """\
 """
 _PEAK = "tf_memory_peak_bytes"
 _GRAPH = "tf_memory_runs_graph"
+_LEFT_OUT = {
+    "passed": (
+        "test without a limit, or without TensorFlow",
+        "tests without a limit, or without TensorFlow",
+    ),
+    "failed": ("test that failed", "tests that failed"),
+    "skipped": ("skipped test", "skipped tests"),
+}
 _DRAWS_DIFFER = 0.3
 """Peaks of one graph in several processes were seen to lie so far apart."""
 
@@ -133,6 +143,8 @@ class BaselineSession:
         self._compare = _find_file(config, "compare")
         self._baseline = Baseline.read(self._compare) if self._compare else None
         self._rows: list[_Row] = []
+        self._left_out: Counter[str] = Counter()
+        """Of tests without a row, by what became of them."""
         self._saved = ""
 
     def list_problems(self, name: str, taken: MemoryUse) -> Iterator[str]:
@@ -151,10 +163,14 @@ class BaselineSession:
         yield sentence
 
     def add(self, report: pytest.TestReport) -> None:
-        """Collect a test's report, a worker's too; of tests that passed only."""
-        if report.when != "call" or not report.passed:
+        """Collect a test's report, a worker's too; figures of tests that passed only."""
+        if report.when != "call":
+            self._left_out[report.outcome] += report.when == "setup" and not report.passed
             return
         notes = dict(report.user_properties)
+        if not report.passed or not any(key.startswith(_PEAK) for key in notes):
+            self._left_out[report.outcome] += 1
+            return
         for key, value in notes.items():
             if key.startswith(_PEAK):
                 name = key.removeprefix(_PEAK)
@@ -177,26 +193,38 @@ class BaselineSession:
         Baseline(_find_version(), tests).write(self._save)
         new = len(tests.keys() - before.keys())
         changed = sum(tests[name] != entry for name, entry in before.items())
-        self._saved = f"{len(tests)} tests, {new} of them new and {changed} changed"
+        figures = count_things(len(tests), "figure")
+        self._saved = f"{figures}, {new} of them new and {changed} changed"
 
     def print_summary(self, terminal: pytest.TerminalReporter) -> None:
         """Say what was saved, what became less, and which tests the file does not know."""
-        if self._saved:
-            terminal.write_line(f"tf_memory: {self._save} holds {self._saved}")
+        if self._save is not None:
+            left_out = [
+                count_things(self._left_out[outcome], *words)
+                for outcome, words in _LEFT_OUT.items()
+                if self._left_out[outcome]
+            ]
+            held = f"{self._save} holds {self._saved}" if self._saved else "nothing was saved"
+            more = f"; left out: {', '.join(left_out)}" if left_out else ""
+            terminal.write_line(f"tf_memory: {held}{more}")
         if self._baseline is None:
             return
-        unknown = [row.name for row in self._rows if row.name not in self._baseline.tests]
+        unknown, less = [], dict[tuple[int, int], list[str]]()
         for row in self._rows:
             entry = self._baseline.tests.get(row.name)
-            if entry is not None and entry.judge_peak(row.peak_bytes) == "better":
-                terminal.write_line(
-                    f"tf_memory: {row.name} takes {format_bytes(row.peak_bytes)}, less than the "
-                    f"{format_bytes(entry.peak_bytes)} of {self._compare}"
-                )
+            if entry is None:
+                unknown.append(row.name)
+            elif entry.judge_peak(row.peak_bytes) == "better":
+                less.setdefault((row.peak_bytes, entry.peak_bytes), []).append(row.name)
+        for (now, before), names in less.items():
+            terminal.write_line(
+                f"tf_memory: {join_first(names, 1, 'more')}: {format_bytes(now)}, less than the "
+                f"{format_bytes(before)} of {self._compare}"
+            )
         if unknown:
             terminal.write_line(
-                f"tf_memory: {len(unknown)} tests are not in {self._compare}, as {unknown[0]}; "
-                "--tf-memory-save adds them"
+                f"tf_memory: not in {self._compare}: {join_first(unknown, 1, 'more')}; "
+                "--tf-memory-save adds what is missing"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -13,6 +14,9 @@ from runner.integrations.pytest_plugin.baseline import BaselineSession
 from runner.integrations.pytest_plugin.limits import MemoryLimits, MemoryUse
 from runner.meters.tensor.block import MemoryBlock
 from runner.records import Phase
+
+_MORE_CALLS = 5
+"""A test that grows is called so often again, to find what becomes longer."""
 
 T = TypeVar("T")
 
@@ -56,8 +60,15 @@ class _Measurement:
         if self._session is not None:
             problems += self._session.list_problems(f"{self._item.nodeid}{self._name}", taken)
         if problems:
-            what = f"tf_memory{self._name}: {'; '.join(problems)}."
-            pytest.fail(f"{what}\n\n{taken.table()}", pytrace=False)
+            text = [f"tf_memory{self._name}: {'; '.join(problems)}.", taken.table()]
+            if taken.grows_beyond(self._limits):
+                text += [f"Longer after each call: {each}" for each in self._list_holders()]
+            pytest.fail("\n\n".join(text), pytrace=False)
+
+    def _list_holders(self) -> list[str]:
+        """Return what becomes longer from step to step, and the way to it; of steps that can't be
+        repeated, nothing."""
+        return []
 
     def abandon(self) -> None:
         """Measure no further; nothing is judged."""
@@ -99,6 +110,24 @@ class ItemMeasurement(_Measurement):
                 self._begin(Phase.STEPS, step)
                 self._item.runtest()
         return self._judge(self._end())
+
+    def _list_holders(self) -> list[str]:
+        """Call the test some more times, between two looks at all containers."""
+        from runner.meters.host.holders import HolderSearch
+
+        if tracemalloc.is_tracing():  # the user does: the search needs it for itself
+            return []
+        search = HolderSearch()
+        try:
+            search.begin()
+            for _ in range(_MORE_CALLS):
+                self._item.runtest()
+            found, _ = search.end(_MORE_CALLS, step=None)
+        except Exception:  # of the test: what is known already is what it fails for
+            return []
+        finally:
+            tracemalloc.stop()
+        return [" > ".join(each.chain) for each in found]
 
 
 class MeasuredBlock(_Measurement):

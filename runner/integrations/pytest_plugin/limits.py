@@ -97,6 +97,11 @@ class MemoryUse:
         """Return the bytes that stay of each step."""
         return self.growth.bytes_per_step if self.growth else None
 
+    def grows_beyond(self, limits: MemoryLimits) -> bool:
+        """Return True if more stays of each step than may."""
+        rate = self.growth_bytes_per_step
+        return limits.growth is not None and rate is not None and rate > limits.growth
+
     def list_excesses(self, limits: MemoryLimits) -> Iterator[str]:
         """Yield a sentence for each limit that it exceeds, or can't be told to keep."""
         if limits.peak is not None and self.peak_bytes > limits.peak:
@@ -105,13 +110,13 @@ class MemoryUse:
         if limits.growth is None:
             return
         if self.growth is None:
-            yield "its growth is limited, and there were no steps to tell it from"
+            yield "its growth is limited, and no steps were measured"
         elif (rate := self.growth.bytes_per_step) is None:
             yield (
-                f"whether it grows can't be told from {self.steps} steps; "
-                f"steps={self.growth.steps_needed} would tell"
+                f"{self.steps} steps are too few to say whether it grows; "
+                f"say steps={self.growth.steps_needed}"
             )
-        elif rate > limits.growth:
+        elif self.grows_beyond(limits):
             yield f"it grows by {format_exact(rate)} a step, above {format_bytes(limits.growth)}"
 
     def table(self, most: int = 10) -> str:

@@ -42,8 +42,8 @@ _CHATTER = re.compile(rb"(?:session_manager|profiler_session|save_profile)\.cc:\
 
 
 _SHARE_OF_TIME = 1 / 20
-"""The share of processor time that is spent on collecting what may be garbage. With TensorFlow and
-Keras loaded Python looks through 400,000 objects in 0.2 s, and a small test takes a tenth of that."""
+"""The share of processor time that may go to collecting what may be garbage. With TensorFlow and
+Keras loaded, Python looks through 400,000 objects in 0.2 s; a small test takes a tenth of that."""
 
 _MOST_GARBAGE_BYTES = 64_000_000
 """Tensors that may have become garbage: so much more of them, and it is collected at once."""

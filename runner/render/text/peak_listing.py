@@ -47,7 +47,7 @@ def list_peak(allocations: Allocations, most: int, by: By = "line") -> str:
         if by == "layer":
             text += ["TensorFlow names no layer or scope for what is live here.", ""]
         text += _list_ops(allocations, most)
-    if leaks := allocations.leaks:
+    if leaks := peak.group_leaks(allocations):
         size = format_bytes(sum(leak.bytes_per_step for leak in leaks))
         text += ["", f"Each step leaves {size} that are still live when the next step has ended:"]
         text += align_table(peak.make_leak_table(allocations, MOST_LEAKS))

@@ -147,7 +147,18 @@ def test_a_test_that_keeps_a_tensor_of_each_call_fails_with_its_line(
     assert said is not None
     assert said.startswith("tf_memory: it grows by 40.0 kB (40,000 bytes) a step, above 0 B.")
     assert re.search(r"40\.0 kB +1 +Fill 1000 x 10 float32 +test_theirs.py:12 +KEPT.append", said)
+    assert "Longer after each call: `KEPT`, a list in test_theirs.py:7" in said
     assert alone[0].failure("test_keeps_nothing") is None
+
+
+def test_saving_says_what_it_left_out(alone: tuple[Ran, Path]) -> None:
+    (line,) = (
+        each for each in alone[0].process.stdout.splitlines() if each.startswith("tf_memory")
+    )
+    assert "tf_memory.yaml holds 7 figures, 7 of them new and 0 changed; left out: " in line
+    assert (
+        "1 test without a limit, or without TensorFlow, 3 tests that failed, 1 skipped test" in line
+    )
 
 
 def test_a_peak_above_its_limit_is_shown_by_line(alone: tuple[Ran, Path]) -> None:
