@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -115,7 +116,8 @@ def make_log(folder: Path) -> Path:
 
 
 def find_folder(path: str) -> Path:
-    """Return the folder that a command's PATH means; `latest` is the latest run or sweep."""
+    """Return the folder that a command's PATH means; `latest` is the latest run or sweep, and is
+    said on stderr."""
     if path != "latest":
         return Path(path)
     outputs = paths.find_outputs()
@@ -124,7 +126,9 @@ def find_folder(path: str) -> Path:
     known = [file.parent for file in runs] + [file.parent.parent for file in cells]
     if not known:
         raise BadInput("latest: there is no run and no sweep yet.", "Make one first.")
-    return max(known, key=lambda folder: (folder.parent.name, folder.name))
+    folder = max(known, key=lambda folder: (folder.parent.name, folder.name))
+    print(f"latest: {paths.shorten(folder)}", file=sys.stderr)
+    return folder
 
 
 def find_resumable(path: str, kind: Kind, what: str) -> Path:
@@ -133,6 +137,7 @@ def find_resumable(path: str, kind: Kind, what: str) -> Path:
         known = sorted((paths.find_outputs() / kind).glob(f"*/*/{PLAN_FILE}"))
         if not known:
             raise BadInput(f"resume=latest: there is no {what} yet.", "Leave it out to start one.")
+        print(f"latest: {paths.shorten(known[-1].parent)}", file=sys.stderr)
         return known[-1].parent
     folder = Path(os.path.realpath(path))  # which takes links in a circle, too
     if not (folder / PLAN_FILE).is_file():

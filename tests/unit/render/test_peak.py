@@ -104,7 +104,9 @@ def test_the_latest_run_or_sweep_can_be_named_so(
         completed(scenario="python_loop"), tmp_path / "sweeps" / "2026-01-01" / "11-00-00-bb" / "0"
     )
     call("report", ["latest", "--peak"])
-    assert "python_loop" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "python_loop" in said.out
+    assert said.err == f"latest: {tmp_path}/sweeps/2026-01-01/11-00-00-bb\n"
 
 
 def test_a_peak_says_whose_memory_the_allocator_never_sees() -> None:
