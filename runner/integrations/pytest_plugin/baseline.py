@@ -18,7 +18,7 @@ import pytest
 
 from runner import paths
 from runner.analysis.repeatability import LEAST
-from runner.analysis.tolerance import Tolerance, find_tolerance
+from runner.analysis.tolerance import find_tolerance
 from runner.integrations.pytest_plugin.limits import MemoryUse, format_exact
 from runner.metrics import METRICS, TENSOR_PEAK, format_bytes
 from runner.render.words import count_things, join_first
@@ -49,19 +49,16 @@ class BaselineEntry:
     lowest_peak_bytes: int | None = None
     sessions: int | None = None
 
-    def _make_tolerance(self) -> Tolerance:
-        plain = find_tolerance(METRICS[TENSOR_PEAK])
-        if self.sessions is None or self.sessions >= LEAST:
-            return plain
-        return replace(plain, share=_DRAWS_DIFFER)
-
     def judge_peak(self, peak_bytes: int) -> str:
         """Return `better`, `same` or `worse`."""
         low, high = self.lowest_peak_bytes or self.peak_bytes, self.peak_bytes
         if low <= peak_bytes <= high:
             return "same"
         nearest = high if peak_bytes > high else low
-        if self._make_tolerance().same([nearest, peak_bytes]):
+        tolerance = find_tolerance(METRICS[TENSOR_PEAK])
+        if self.sessions is not None and self.sessions < LEAST:
+            tolerance = replace(tolerance, share=_DRAWS_DIFFER)
+        if tolerance.same([nearest, peak_bytes]):
             return "same"
         return "worse" if peak_bytes > high else "better"
 
