@@ -1,5 +1,5 @@
-"""What a memory trial saw of the allocator, as values: made by the replay, kept in the record, read
-by every view by its fields.
+"""Define what a memory trial saw of the allocator: made by the replay, kept in the record, read by
+every view by its fields.
 
 What an older version did not know yet is empty or `None`. Core: standard library and msgspec.
 """

@@ -1,4 +1,4 @@
-"""What is to be run: cells, each a few trials. Pure data from here on."""
+"""Define what is to be run: cells, each a few trials. Pure data from here on."""
 
 from __future__ import annotations
 

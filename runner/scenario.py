@@ -38,7 +38,7 @@ Step = Callable[[], object]
 
 @dataclass(frozen=True)
 class Program:
-    """What `build` returns where the user's code calls its own steps: `run` takes it from its top
+    """The result of `build` where the user's code calls its own steps: `run` takes it from its top
     to its end, and the trial's phases (`runner/trial/phases.py`) with it."""
 
     run: Callable[[Any], Any]

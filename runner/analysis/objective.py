@@ -1,4 +1,4 @@
-"""What a search looks for: metrics, each in its better direction, within limits.
+"""Define the aim of a search: metrics, each in its better direction, within limits.
 
     search.objectives=[tensor_peak_bytes,examples_per_second]    the front of both
     search.limits.examples_per_second=1000                       no slower than that

@@ -61,7 +61,11 @@ def draw_claims_page(
         tag("p", f"{counted}. Each verdict follows from the figures below it alone.",
             class_="sentence"),
         _draw_overview(documents),
-        (_draw_document(name, ours, by_id, words) for name, ours in documents.items()),
+        (
+            tag("section", tag("h2", name),
+                (_draw_claim(each, by_id, words[each.claim.id]) for each in ours))
+            for name, ours in documents.items()
+        ),
         tag("footer", "Repeat all of it: ", tag("code", f"python -m runner claims{all_of_it}")),
     )  # fmt: skip
 
@@ -80,16 +84,6 @@ def _draw_overview(documents: Mapping[str, Sequence[Judgement]]) -> Element:
     head = tag("thead", tag("tr", tag("th", "id"), tag("th", "verdict"), tag("th", "claim")))
     table = tag("table", head, tag("tbody", rows), class_="overview")
     return tag("section", tag("h2", "At a glance"), tag("div", table, class_="frame"))
-
-
-def _draw_document(
-    name: str,
-    judgements: Sequence[Judgement],
-    by_id: Mapping[str, Judgement],
-    words: Mapping[str, str],
-) -> Element:
-    claims = (_draw_claim(each, by_id, words[each.claim.id]) for each in judgements)
-    return tag("section", tag("h2", name), claims)
 
 
 def _draw_claim(judgement: Judgement, by_id: Mapping[str, Judgement], word: str) -> Element:

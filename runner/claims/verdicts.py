@@ -139,8 +139,16 @@ class Judgement:
 
 def judge(claim: Claim, lookup: Lookup) -> Judgement:
     """Return the verdict, from the records of the claim's cells alone."""
-    cases = tuple(_judge_case(case, lookup) for case in claim.cases)
-    return Judgement(claim, decide_verdict([case.holds_at.values() for case in cases]), cases)
+    cases = []
+    for case in claim.cases:
+        run = [lookup(words) for words in case.list_sizes(case.run)]
+        against = run
+        if case.against:
+            against = [lookup(words) for words in case.list_sizes(case.against)]
+        records = CaseRecords(case.field or "size", case.sizes, run, against)
+        cases.append(CaseJudgement(case, tuple(each.test(records) for each in case.expect)))
+    verdict = decide_verdict([case.holds_at.values() for case in cases])
+    return Judgement(claim, verdict, tuple(cases))
 
 
 def decide_verdict(cases: Sequence[Iterable[bool | None]]) -> Verdict:
@@ -151,10 +159,3 @@ def decide_verdict(cases: Sequence[Iterable[bool | None]]) -> Verdict:
     if None in seen or not seen:
         return Verdict.INCONCLUSIVE
     return Verdict.SUPPORTED if True in seen else Verdict.REFUTED
-
-
-def _judge_case(case: Case, lookup: Lookup) -> CaseJudgement:
-    run = [lookup(words) for words in case.list_sizes(case.run)]
-    against = [lookup(words) for words in case.list_sizes(case.against)] if case.against else run
-    records = CaseRecords(case.field or "size", case.sizes, run, against)
-    return CaseJudgement(case, tuple(each.test(records) for each in case.expect))

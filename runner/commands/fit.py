@@ -60,7 +60,11 @@ def run(options: argparse.Namespace) -> int:
     words = tuple(options.settings)
     if not options.vary:
         raise BadInput("vary: has no value.", "Say vary=batch_size, or another integer field.")
-    most = _read_most(options.max)
+    most = None
+    if (word := options.max) is not None:
+        if not word.isdecimal() or len(word) > 18 or int(word) < 1:
+            raise BadInput(f"max: {word!r} is not a whole number from 1.", "Write max=1000.")
+        most = int(word)
     with preload(is_likely_to_measure(words), find_environment(words)) as server:
         # Imported late: TensorFlow is loading meanwhile.
         from runner.commands._planning import compose_plan, find_tracking
@@ -99,11 +103,3 @@ def run(options: argparse.Namespace) -> int:
         if result.stopped:
             return result.exit_code
         return int(any(limit.largest is None for limit in search.limits))
-
-
-def _read_most(word: str | None) -> int | None:
-    if word is None:
-        return None
-    if not word.isdecimal() or len(word) > 18 or int(word) < 1:
-        raise BadInput(f"max: {word!r} is not a whole number from 1.", "Write max=1000.")
-    return int(word)

@@ -96,7 +96,10 @@ class _FileChoice:
     def copy_with(self, fields: Mapping[str, Any]) -> CellConfig | None:
         """Return a cell with these fields set, where each takes the place of a plain value: Hydra
         does no more then, and takes twenty times as long. Return None where Hydra has to do it."""
-        if self.values is None or not all(map(_is_plain, fields.values())):
+        if self.values is None or any(
+            type(value) not in _PLAIN or (isinstance(value, str) and _has_reference(value))
+            for value in fields.values()
+        ):
             return None
         copies = [_copy(self.values), _copy(self.unresolved)]
         for copied in copies:
@@ -217,10 +220,6 @@ def _copy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [*map(_copy, value)] if isinstance(value, list) else value
-
-
-def _is_plain(value: object) -> bool:
-    return type(value) in _PLAIN and not (isinstance(value, str) and _has_reference(value))
 
 
 def _has_reference(text: str) -> bool:

@@ -31,31 +31,17 @@ def load_ipython_extension(shell: Any) -> None:
         """Measure the cell: %%runner batch_size=32 execution=graph measure.steps=500."""
         try:
             fields = _read_fields(line)
-            step = make_function(
-                line, shell.transform_cell(cell), _find_number(shell), shell.user_ns
-            )
+            # IPython's own count is one ahead in some versions of it.
+            compiled: dict[str, int] = getattr(shell.compile, "_filename_map", {})
+            number = max(compiled.values(), default=shell.execution_count)
+            step = make_function(line, shell.transform_cell(cell), number, shell.user_ns)
             return measure(step, fields=fields)
         except RunnerError as error:  # one sentence, as on the command line
-            raise _find_usage_error()(str(error)) from None
+            from IPython.core.error import UsageError
+
+            raise UsageError(str(error)) from None
 
     shell.register_magic_function(runner, "cell", "runner")
-
-
-def _find_number(shell: Any) -> int:
-    """Return the number of the cell that runs: that of the last one that was compiled.
-
-    IPython's own count is one ahead in some versions.
-    """
-    compiled: dict[str, int] = getattr(shell.compile, "_filename_map", {})
-    return max(compiled.values(), default=shell.execution_count)
-
-
-def _find_usage_error() -> type[Exception]:
-    """Return the error that IPython shows as a line and no traceback."""
-    from IPython.core.error import UsageError
-
-    kind: type[Exception] = UsageError
-    return kind
 
 
 def _read_fields(line: str) -> dict[str, Any]:

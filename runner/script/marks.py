@@ -28,7 +28,7 @@ from runner.trial.phases import Answer, Phases, Rest
 
 
 class StepKind(IntEnum):
-    """What a step is of; the higher one counts."""
+    """Kinds of steps; the higher one counts."""
 
     INFERENCE = 1
     UPDATE = 2

@@ -180,7 +180,7 @@ def _list_threads() -> Iterator[threading.Thread]:
 
 
 class _ExitFunctions:
-    """What the script asks to be called at its end. The process ends without Python's own end."""
+    """Calls at its end what the script asked for. The process ends without Python's own end."""
 
     def __init__(self) -> None:
         self._functions: list[Callable[[], object]] = []

@@ -106,7 +106,9 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         collected = max(0, before - self._host.anonymous())
         self._found = self._judge(collected)
         self.growth = {name: one.bytes_per_step for name, one in self._found.items()}
-        self.verdict = _decide_verdict(self.growth)
+        self.verdict = "unclear" if None in self.growth.values() else "flat"
+        if any(self.growth.values()):
+            self.verdict = "grows"
         active.log_training(
             {name: value for name, value in self.growth.items() if value is not None}
         )
@@ -172,9 +174,3 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         if self._host.problem:
             spots.append(f"the host's peak: {self._host.problem}.")
         return spots
-
-
-def _decide_verdict(rates: dict[str, float | None]) -> str:
-    if any(rates.values()):
-        return "grows"
-    return "unclear" if None in rates.values() else "flat"

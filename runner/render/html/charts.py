@@ -27,7 +27,7 @@ _FULL = 10_000
 
 
 @dataclass(frozen=True)
-class Mark:
+class ChartMark:
     """A stretch of a bar, or a dot with its interval; `kind` is its look's name in page.css."""
 
     kind: str
@@ -41,7 +41,7 @@ class ChartRow:
     """A name, its marks, the figure that is read beside them."""
 
     name: str
-    marks: Sequence[Mark]
+    marks: Sequence[ChartMark]
     """If there are none, the remark stands in their place and says why."""
     figure: str = "–"
     remark: str = ""
@@ -55,7 +55,7 @@ def draw_bars(rows: Sequence[ChartRow]) -> Element:
     return tag("div.rows", _draw_rows(rows, lambda parts: draw_bar(parts, longest)))
 
 
-def draw_bar(parts: Sequence[Mark], longest: float, look: str = "track") -> Element:
+def draw_bar(parts: Sequence[ChartMark], longest: float, look: str = "track") -> Element:
     """Draw one stacked bar, as wide as `longest` where its parts sum to that."""
     drawn = (
         tag("i", class_=part.kind, title=part.text,
@@ -74,7 +74,7 @@ def draw_dots(rows: Sequence[ChartRow], text: Callable[[float], str]) -> Element
     grid = [tag("u.grid", style=f"left:{_to_percent(place)}%") for place, _ in scale.list_ticks()]
     ticks = tag("div.ticks", _draw_ticks(scale, "left"), aria_hidden="true")
 
-    def draw(dots: Sequence[Mark]) -> Element:
+    def draw(dots: Sequence[ChartMark]) -> Element:
         places = [scale.place(dot.value) for dot in dots]
         link = (
             tag("b.link", style=_style_span(min(places), max(places))) if len(places) > 1 else None
@@ -92,7 +92,7 @@ def draw_dots(rows: Sequence[ChartRow], text: Callable[[float], str]) -> Element
 
 
 def _draw_rows(
-    rows: Sequence[ChartRow], draw: Callable[[Sequence[Mark]], Element]
+    rows: Sequence[ChartRow], draw: Callable[[Sequence[ChartMark]], Element]
 ) -> Iterator[Element]:
     for row in rows:
         if row.heading:

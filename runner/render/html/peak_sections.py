@@ -31,12 +31,12 @@ LEAST_WIDTH = 0.14
 """Each phase has so much of the width of a trial's curve, however short it was."""
 
 
-def split_parts(split: Split | None, total: float) -> list[charts.Mark]:
+def split_parts(split: Split | None, total: float) -> list[charts.ChartMark]:
     """Return the parts of a bar; a single one where the split is not known."""
     if not split:
-        return [charts.Mark("unknown", total, format_bytes(total))]
+        return [charts.ChartMark("unknown", total, format_bytes(total))]
     return [
-        charts.Mark(kind, size, f"{kind}: {format_bytes(size)} ({meaning})")
+        charts.ChartMark(kind, size, f"{kind}: {format_bytes(size)} ({meaning})")
         for field, (kind, meaning) in PARTS.items()
         if (size := getattr(split, field))
     ]
@@ -148,7 +148,7 @@ def _draw_branches(leaves: Sequence[peak.Leaf], total: int, depth: int) -> Itera
             tag("span.name", name),
             tag("span.figure", format_bytes(size), title=format_exact_bytes(size)),
             tag("span.figure", format_share(size / total)),
-            charts.draw_bar([charts.Mark("held", size, "")], total, "track small"),
+            charts.draw_bar([charts.ChartMark("held", size, "")], total, "track small"),
         ]
         if children:
             inner = tag("div", _draw_branches(children, total, depth + 1))

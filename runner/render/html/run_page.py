@@ -30,7 +30,7 @@ from runner.records import COMPLETED, Record, Trial
 from runner.render import peak
 from runner.render.files.command import write_command
 from runner.render.html import peak_sections, provenance
-from runner.render.html.charts import ChartRow, Mark, PlotLine, draw_dots, draw_plot
+from runner.render.html.charts import ChartMark, ChartRow, PlotLine, draw_dots, draw_plot
 from runner.render.html.elements import Node, draw_sections, tag, write_document
 from runner.render.html.lives import draw_lives
 from runner.render.html.scales import LinearScale, make_scale_from_zero
@@ -155,9 +155,10 @@ def _draw_times(record: Record) -> Iterator[Node]:
         label, interval = METRICS[name].label, record.intervals.get(name)
         each = estimate.list_samples(record.trials, name, record.spec)
         own = [
-            Mark("one", seconds, f"one process: {format_metric(name, seconds)}") for seconds in each
+            ChartMark("one", seconds, f"one process: {format_metric(name, seconds)}")
+            for seconds in each
         ]
-        whole = Mark("steady", value, f"{label}: {format_exactly(name, value)}", interval)
+        whole = ChartMark("steady", value, f"{label}: {format_exactly(name, value)}", interval)
         words = describe_interval(record, name)
         remark = f"95 %: {words}" if words else ""
         rows.append(ChartRow(label, [*own, whole], format_metric(name, value), remark))

@@ -123,7 +123,7 @@ def _compare(grid: CellGrid) -> Comparison | None:
 
 # A row a cell.
 
-CellMarks = tuple[Sequence[charts.Mark], str, str]
+CellMarks = tuple[Sequence[charts.ChartMark], str, str]
 """The marks of a cell's value, its figure and a remark."""
 
 
@@ -173,7 +173,7 @@ _draw_times = partial(charts.draw_dots, text=format_seconds)
 def _draw_steps(grid: CellGrid) -> Iterator[Node]:
     def read(record: Record, value: float) -> CellMarks:
         interval = record.intervals.get(STEP_SECONDS)
-        dot = charts.Mark("steady", value, format_exactly(STEP_SECONDS, value), interval)
+        dot = charts.ChartMark("steady", value, format_exactly(STEP_SECONDS, value), interval)
         words = describe_interval(record, STEP_SECONDS)
         return [dot], format_seconds(value), f"95 %: {words}" if words else "one process"
 
@@ -190,8 +190,8 @@ def _draw_first_calls(grid: CellGrid) -> Iterator[Node]:
             return None
         words = format_seconds(first), format_seconds(steady)
         dots = [
-            charts.Mark("steady", steady, f"steady step: {words[1]}"),
-            charts.Mark("first", first, f"first call: {words[0]}"),
+            charts.ChartMark("steady", steady, f"steady step: {words[1]}"),
+            charts.ChartMark("first", first, f"first call: {words[0]}"),
         ]
         return dots, format_times(first / steady), " against ".join(words)
 
@@ -208,7 +208,7 @@ def _draw_growth(grid: CellGrid) -> Iterator[Node]:
 
         def read(record: Record, value: float, name: str = name) -> CellMarks:
             kind = "kept" if value > 0 else "held"
-            part = charts.Mark(kind, max(0.0, value), format_exactly(name, value))
+            part = charts.ChartMark(kind, max(0.0, value), format_exactly(name, value))
             return [part], format_metric(name, value), describe_interval(record, name)
 
         if any(record.metrics[name] for record in known):
