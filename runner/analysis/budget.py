@@ -41,7 +41,7 @@ def list_over_budget(
         for metric, most in budgets:
             value, high = record.metrics.get(metric), None
             if value is None:
-                problem = f"can't be told ({record.unavailable.get(metric, 'does not apply')})"
+                problem = f"unknown ({record.unavailable.get(metric, 'does not apply')})"
             else:
                 high = max(value, record.intervals.get(metric, (value, value))[1])
                 if high <= most:

@@ -287,7 +287,7 @@ def _judge(row: ComparisonRow, effect: _Effect | None, confidence: float) -> Com
     low, high = effect.value - half, effect.value + half
     if effect.bound < abs(effect.value) <= effect.unsteady:
         more = _FEWEST - 1
-        reason = f"its steps differ by as much; {more} more memory processes would settle it"
+        reason = f"its steps differ by as much; {_ask_for_more(more, 'memory process')}"
         return replace(row, verdict=RowVerdict.UNCLEAR, more_processes=more, reason=reason)
     if row.ratio is not None and half == 0:
         row = replace(row, interval=(row.ratio, row.ratio))
@@ -340,7 +340,7 @@ def _tell_apart(row: ComparisonRow, is_smaller: bool) -> RowVerdict:
 
 def _ask_for_more(more: int | None, what: str) -> str:
     if not more:
-        return f"the difference is too small to measure, {_MOST_PROCESSES} more are not enough"
+        return f"the difference is too small to measure: {_MOST_PROCESSES} more are not enough"
     return f"{more} more {what}{'es' if more > 1 else ''} would settle it"
 
 

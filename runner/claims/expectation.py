@@ -184,7 +184,7 @@ class BoundedExpectation(MetricExpectation):
         value, why = reading.value, reading.why
         if reading.interval is None:
             if value is not None:
-                why = "from one process there is no telling how far it can be trusted"
+                why = "one process does not show how far it can be trusted"
             return Finding((size,), None, value, why=why)
         least = -math.inf if self.at_least is None else self.at_least
         most = math.inf if self.at_most is None else self.at_most

@@ -115,7 +115,7 @@ def _parse_sizes(content: Any, where: str) -> tuple[str | None, tuple[float, ...
     if len(set(numbers)) < FEWEST_SIZES or numbers != sorted(numbers):
         raise BadInput(
             f"{where}.{field}: {sizes} are not {FEWEST_SIZES} growing sizes.",
-            "Growth can't be told from fewer; write them in rising order.",
+            "Fewer do not show growth; write them in rising order.",
         )
     return field, tuple(numbers)
 

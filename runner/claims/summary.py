@@ -13,7 +13,7 @@ from runner.claims.judging import JudgedClaims
 from runner.claims.verdicts import Judgement, Verdict
 from runner.paths import shorten
 from runner.render.text.console import style_text
-from runner.render.words import format_duration
+from runner.render.words import count_things, format_duration
 
 _FOUND = {
     "supported": "is supported",
@@ -40,8 +40,8 @@ def summarize_claims(judged: JudgedClaims, in_full: Set[str], seconds: float) ->
         lines += _list_contradictions(shown)
     counts = Counter(each.verdict for each in shown)
     counted = ", ".join(f"{counts[each]} {each}" for each in Verdict if counts[each])
-    cells = len(judged.claims.plan.cells)
-    lines += ["", f"{counted}; {cells} cells in {format_duration(seconds)}"]
+    cells = count_things(len(judged.claims.plan.cells), "cell")
+    lines += ["", f"{counted}; {cells} in {format_duration(seconds)}"]
     lines.append(f"records in {shorten(judged.folder)}, page {shorten(judged.page)}")
     return "\n".join(lines)
 

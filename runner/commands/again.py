@@ -44,8 +44,7 @@ def make_parser() -> Parser:
     """Return what reads the verb's words."""
     parser = Parser(
         "again",
-        "Measures once more what a record tells of, as it was asked for then, and says what "
-        "differs now.",
+        "Repeats the run of a record, and says what differs now.",
         _EPILOG,
         settings=["tracking"],
         offers=["latest"],

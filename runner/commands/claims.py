@@ -51,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
     if wrong := next((word for word in options.claims if "=" in word), None):
         key = wrong.partition("=")[0]
         raise BadInput(
-            f"{key}: is not to be set here; a claim says what it runs.", suggest(key, _SETTINGS)
+            f"{key} cannot be set here: the claim's file sets what it runs.",
+            suggest(key, _SETTINGS),
         )
     is_resumed = any(word.startswith("resume=") for word in options.settings)
     with preload(not is_resumed) as server:  # where it is resumed, nothing may be missing

@@ -56,8 +56,8 @@ def run(options: argparse.Namespace) -> int:
     listening, is_private = _listen(options.host, options.port)
     if not is_private:
         print(
-            f"runner: --host {options.host}: whoever reaches this machine can read, change and "
-            "delete every run, as MLflow asks nobody for a password.",
+            f"runner: --host {options.host}: everybody who can reach this machine can read, change "
+            "and delete every run: MLflow asks for no password.",
             file=sys.stderr,
         )
     host = f"[{options.host}]" if ":" in options.host else options.host

@@ -52,8 +52,8 @@ _SET_BY_RUNNER = {
     "hydra.launcher.nodes": "hydra.launcher.workers says how many run at once.",
     "hydra.launcher.submitit_folder": "The sweep's folder has it.",
     "hydra.sweeper.direction": "search.objectives names metrics; each has its better direction.",
-    "hydra.sweeper.max_failure_rate": "A cell that fails is a result, and no end.",
-    "hydra.sweeper.storage": "The records are; `resume=latest` goes on with a search.",
+    "hydra.sweeper.max_failure_rate": "A cell that fails is a result; the sweep goes on.",
+    "hydra.sweeper.storage": "The records keep a search; `resume=latest` goes on with it.",
     "hydra.sweeper.study_name": "The sweep's folder names it.",
     "hydra.sweeper.search_space": "Name values in the words: KEY=A,B.",
     "hydra.sweeper.custom_search_space": "Name values in the words: KEY=A,B.",
@@ -82,7 +82,7 @@ _CHOICES_ELSEWHERE = {
 _FLAGS_ELSEWHERE = {
     "--shell-completion": "`python -m runner completion --help` has the line that installs it.",
     "--resolve": "It goes with --cfg job.",
-    "--run": "One run is what is done without -m.",
+    "--run": "A command without -m is one run.",
     "--experimental-rerun": "`python -m runner again PATH` repeats a recorded run.",
 }
 """Flags of Hydra's that have no meaning here, and what to do instead."""
@@ -201,7 +201,7 @@ def _split_flags(words: Sequence[str]) -> tuple[Namespace, list[str]]:
                 "your own is a file in conf/experiment/.",
             )
     if flags.multirun and (flags.cfg or flags.info):
-        raise BadInput("--cfg and --info tell of one run.", "Leave out -m, or the verb.")
+        raise BadInput("--cfg and --info show one run.", "Leave out -m, or the verb.")
     return flags, [*unknown, *flags.overrides]
 
 
@@ -235,7 +235,8 @@ def _parse(word: str) -> Override:
     except (HydraException, ValueError, TypeError, ZeroDivisionError) as error:
         if re.search(r"[=,(]\s*,|,\s*([,)]|$)", word):
             raise BadInput(
-                f"{word}: there is nothing beside a comma.", "Write KEY=A,B, or leave it out."
+                f"{word}: there is no value before or after a comma.",
+                "Write KEY=A,B, or leave it out.",
             ) from error
         found = re.sub(r" expecting \{.*", "", get_first_line(error))  # a parser's own names
         raise BadInput(
@@ -290,7 +291,7 @@ def _check_override(word: str, key: str, override: Override) -> None:
     if root == "hydra" and override.is_sweep_override():
         raise BadInput(f"{key}: a sweep has one for all its cells.", f"Give {key} one value.")
     if root == "hydra" and None in values:
-        raise BadInput(f"{key} can't be null.", "Leave it out: Hydra's own is used then.")
+        raise BadInput(f"{key} can't be null.", "Leave it out: Hydra's default is used then.")
     if key == "hydra.sweeper.max_batch_size" and not (type(value) is int and value > 0):
         raise BadInput(f"{word} is not a number of cells.", "Leave it out.")
     if key == "resume" and "" in values:  # as in resume=$UNSET

@@ -111,8 +111,8 @@ def _check_code(runs: Sequence[Run]) -> None:
     changed = {file: run for run in reversed(runs) for file in user_code.list_changed(run.code)}
     if changed:
         file, run = next(iter(changed.items()))
-        more = f", nor are {len(changed) - 1} more files" if len(changed) > 1 else ""
+        more = f", and so have {len(changed) - 1} more" if len(changed) > 1 else ""
         raise BadInput(
-            f"resume: {file} is not what cell {run.cell.number} was measured from{more}.",
+            f"resume: {file} has changed since cell {run.cell.number} was measured{more}.",
             "Restore the file as it was, or leave resume out to measure every cell anew.",
         )

@@ -250,7 +250,7 @@ def search_limit(prober: Prober, most: int) -> Dialogue:
     assert limit.found is not None
     if limit.found.largest is None:
         reason = prober.find_reason(1)
-        limit.problem = f"not even 1 fits: {reason.splitlines()[0]}"
+        limit.problem = f"1 does not fit: {reason.splitlines()[0]}"
         return
     yield from prober.keep_answer(limit.found.largest)
 

@@ -27,7 +27,7 @@ from runner.paths import shorten
 from runner.records import LOG_FILE, RECORD_FILE
 from runner.render.text.console import redraw_line, style_text
 from runner.render.text.table import align_columns
-from runner.render.words import format_duration
+from runner.render.words import count_things, format_duration
 
 _COLUMNS = [
     METRICS[name]
@@ -49,7 +49,7 @@ def summarize_fit(
     if sentence := write_decision(limits):
         lines += ["", style_text(sentence, "bold", out)]
     trials = sum(limit.trials for limit in limits)
-    lines += ["", f"{trials} trials, {format_duration(seconds)}"]
+    lines += ["", f"{count_things(trials, 'trial')}, {format_duration(seconds)}"]
     if picture:
         lines.append(f"  picture  {shorten(picture)}")
     for limit in limits:

@@ -151,6 +151,7 @@ def _refuse_errors() -> Iterator[None]:
     except Exception as error:
         first = (str(error).strip().splitlines() or [""])[0]
         raise BadInput(
-            f"hydra/sweeper: gave up ({type(error).__name__}: {first[:300]}).",
+            "hydra/sweeper: the search stopped with an error "
+            f"({type(error).__name__}: {first[:300]}).",
             "Its fields are hydra.sweeper.NAME, those of its sampler hydra.sweeper.sampler.NAME.",
         ) from error

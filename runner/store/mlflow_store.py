@@ -222,7 +222,9 @@ class MlflowStore:
         found = self._client.get_run(run_id).data
         metrics = {point.name: point.value for point in content.points}
         if found.params != content.parameters or found.metrics != metrics:
-            raise StoreError(f"{self._location.name} has not got what it was given", "Look at it.")
+            raise StoreError(
+                f"{self._location.name} does not hold what was written to it", "Look at it."
+            )
 
     def _complete_runs(self) -> None:
         """Complete the runs that a killed publisher left RUNNING, if their records are still here.

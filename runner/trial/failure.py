@@ -69,7 +69,7 @@ def translate_error(error: BaseException) -> TrialResult:
             # What to do comes first: a table has only the first line.
             reason = f"{advice}{place}\n{reason}" if advice else f"{reason}{place}"
     if broken:
-        reason += f"; what is known of it is not all, for {' and '.join(dict.fromkeys(broken))}"
+        reason += f"; parts of it cannot be read: {', '.join(dict.fromkeys(broken))}"
     return TrialResult(status=_find_status(error), reason=reason)
 
 
@@ -128,7 +128,7 @@ def _read_message(error: BaseException) -> str:
     try:
         return str(error)
     except BaseException as worse:
-        return f"its message can't be read, for {blame(worse, '__str__')}"
+        return f"its message cannot be read: {blame(worse, '__str__')}"
 
 
 def _find_line(error: BaseException) -> str | None:

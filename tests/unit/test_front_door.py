@@ -71,12 +71,12 @@ BAD_INPUT = {
         "is not a number of cells",
     ),
     "nesting without end": (["scenario=tape", "seed=" + "[" * 900], "is nested too deeply"),
-    "one run told of many": (["-m", "scenario=tape", "--cfg", "job"], "tell of one run"),
+    "one run told of many": (["-m", "scenario=tape", "--cfg", "job"], "show one run"),
     "one run told of a search": (
         ["fit", "vary=batch_size", "scenario=tape", "--cfg", "job"],
-        "tell of one run",
+        "show one run",
     ),
-    "two ways to run": (["--run", "-m", "scenario=tape"], "is what is done without -m"),
+    "two ways to run": (["--run", "-m", "scenario=tape"], "A command without -m is one run"),
     "no truth for a claim's group": (["claims", "device=NaN"], "no device of that name"),
     "no sweeper of that name": (["-m", "scenario=tape", "hydra/sweeper=optuna2"], "is: basic"),
     "a search for what there is not": (

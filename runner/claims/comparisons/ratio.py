@@ -70,7 +70,7 @@ class RatioExpectation(BoundedExpectation):
             pair = selection.Pair(against, run, "against", "run")
             (row, *_) = comparison.compare([pair], [self.metric]).rows
             if row.ratio is None or row.interval is None:
-                return Reading(None, why=row.reason or "one process can't tell")
+                return Reading(None, why=row.reason or "one process is not enough")
             return Reading(row.ratio, row.interval)
         value = None if one.value is None else _divide(one.value, other.value)
         if one.interval is None or other.interval is None:

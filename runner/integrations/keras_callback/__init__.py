@@ -27,6 +27,7 @@ from runner.meters.host.resident import HostMemory
 from runner.meters.tensor.allocator import AllocatorAccount
 from runner.metrics import format_bytes
 from runner.records import COMPLETED, Trial
+from runner.render.words import count_things
 from runner.store import active
 
 __all__ = ["MemoryCallback"]
@@ -137,7 +138,8 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         if self._peak_bytes:
             took.insert(0, f"{self._name_tensors().lower()} {format_bytes(self._peak_bytes)}")
         text = [
-            f"Peak memory in {self._epochs} epochs ({batches:,} batches): {', '.join(took)}.",
+            f"Peak memory in {count_things(self._epochs, 'epoch')} "
+            f"({count_things(batches, 'batch', 'batches')}): {', '.join(took)}.",
             *(self._write_growth(name, one, batches) for name, one in self._found.items()),
             *(f"Not seen: {each}" for each in self._list_blind_spots()),
         ]
@@ -153,8 +155,9 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
             return f"{what} {verb} by {format_bytes(found.bytes_per_step)} a batch."
         if found.bytes_per_step is None:
             return (
-                f"Whether {what[0].lower()}{what[1:]} {verb} can't be told from {batches:,} "
-                f"batches: it takes {found.steps_needed or growth.HOST_STEPS:,}."
+                f"{count_things(batches, 'batch', 'batches')} are too few to say whether "
+                f"{what[0].lower()}{what[1:]} {verb}: it takes "
+                f"{found.steps_needed or growth.HOST_STEPS:,}."
             )
         return f"{what} {no}."
 

@@ -181,7 +181,7 @@ def test_what_is_not_known_is_not_within_a_budget(
 ) -> None:
     paths = [run(completed(), tmp_path / name) for name in ("old", "new")]
     assert compare([*paths, "--budget", "host_growth_bytes_per_step=1kB"]) == 3
-    assert "can't be told (needs 200 steps" in capsys.readouterr().err
+    assert "unknown (needs 200 steps" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

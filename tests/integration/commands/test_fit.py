@@ -95,4 +95,4 @@ def test_another_failure_stops_the_search_and_so_does_a_value_of_one_that_does_n
     rows = [line for line in done.stdout.splitlines() if line.startswith("scenario.target=")]
     assert "stopped: batch_size=" in rows[0]
     assert "failed in build: ValueError: at most 40 fit on the shelf" in rows[0]
-    assert "not even 1 fits: Fill asked for 40.0 MB" in rows[1]
+    assert "1 does not fit: Fill asked for 40.0 MB" in rows[1]

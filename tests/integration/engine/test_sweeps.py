@@ -353,4 +353,4 @@ def test_a_sweep_is_not_resumed_with_changed_code(cli: Cli, outputs: Path, tmp_p
     target.write_text(target.read_text() + "# and more\n")
     refused = cli(*words, "resume=latest", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "mine.py is not what cell 0 was measured from" in refused.stderr
+    assert "mine.py has changed since cell 0 was measured" in refused.stderr

@@ -62,7 +62,7 @@ def test_it_says_what_it_found_and_what_it_cannot_see(found: Any) -> None:
     assert "in 2 epochs (24 batches)" in said
     assert re.search(r"Tensors of 262,144 bytes and more grow by 1\.[45]\d MB a batch\.", said)
     assert "Not seen: tensors of less than that" in said
-    assert "Whether the host's memory grows can't be told from 24 batches: it takes 200." in said
+    assert "24 batches are too few to say whether the host's memory grows: it takes 200." in said
 
 
 def test_training_that_keeps_nothing_does_not_grow_and_too_few_batches_are_unknown(

@@ -84,7 +84,7 @@ def test_where_all_fit_the_same_the_fastest_is_named() -> None:
 
 
 def test_one_answer_needs_no_decision() -> None:
-    nothing = limit(None, problem="not even 1 fits", recompute="true")
+    nothing = limit(None, problem="1 does not fit", recompute="true")
     assert summary.write_decision([limit(10, fails=11, recompute="false"), nothing]) is None
 
 

@@ -71,11 +71,11 @@ def explain(error: BaseException) -> TrialResult:
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (BrokenStr(), "BrokenStr: its message can't be read, for __str__ raises SystemExit"),
-        (NumberForText(), "NumberForText: its message can't be read, for __str__ raises TypeError"),
+        (BrokenStr(), "BrokenStr: its message cannot be read: __str__ raises SystemExit"),
+        (NumberForText(), "NumberForText: its message cannot be read: __str__ raises TypeError"),
         (BrokenClass("a word"), "BrokenClass: a word"),
-        (BrokenTraceback("a word"), "not all, for __traceback__ raises KeyError"),
-        (BrokenCause("a word"), "not all, for __cause__ raises KeyError"),
+        (BrokenTraceback("a word"), "parts of it cannot be read: __traceback__ raises KeyError"),
+        (BrokenCause("a word"), "parts of it cannot be read: __cause__ raises KeyError"),
     ],
     ids=lambda each: type(each).__name__,
 )
@@ -92,7 +92,7 @@ def test_a_broken_stream_takes_no_reason_away(monkeypatch: pytest.MonkeyPatch) -
     result = explain(ValueError("a word"))
     assert result.reason
     assert result.reason.startswith("ValueError: a word")
-    assert "for write raises OSError" in result.reason
+    assert "read: write raises OSError" in result.reason
 
 
 def test_streams_that_are_gone_take_no_reason_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,5 +107,5 @@ def test_an_exception_that_is_whole_says_no_more(capsys: pytest.CaptureFixture[s
     result = explain(ValueError("a word"))
     assert result.reason
     assert result.reason.startswith("ValueError: a word")
-    assert "not all" not in result.reason
+    assert "cannot be read" not in result.reason
     assert "Traceback" in capsys.readouterr().err
