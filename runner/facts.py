@@ -30,7 +30,10 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One value a step; of a timing trial the warm-up's come first."""
 
     seconds: tuple[Real, ...] = ()
+    """Of the steps that `measure` asks for; those that follow to tell growth have none."""
     host_bytes: tuple[Number, ...] = ()
+    host_stride: Whole = 1
+    """`host_bytes` has one value for so many steps in a row, the least of them."""
     tensor_begin_bytes: tuple[Number, ...] = ()
     tensor_live_bytes: tuple[Number, ...] = ()
     tensor_collected_bytes: tuple[Number, ...] = ()
@@ -40,7 +43,18 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     allocations: tuple[Number, ...] = ()
 
     def __len__(self) -> int:
-        return max(len(series) for series in msgspec.structs.astuple(self))
+        series = (each for each in msgspec.structs.astuple(self) if isinstance(each, tuple))
+        return max(self.host_steps, *map(len, series))
+
+    @property
+    def host_steps(self) -> int:
+        """Return the number of steps that `host_bytes` covers."""
+        return len(self.host_bytes) * self.host_stride
+
+    @property
+    def host_seconds(self) -> float:
+        """Return the time of those steps, as if all took as long as those that were timed."""
+        return self.host_steps * sum(self.seconds) / max(1, len(self.seconds))
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from runner.analysis import growth
 from runner.analysis.growth import ProcessGrowth
 from runner.config import Spec
 from runner.facts import PhaseFigures
-from runner.metrics import METRICS, Metric
+from runner.metrics import HOST_GROWTH, METRICS, TENSOR_GROWTH, Metric
 from runner.records import Phase, Trial
 
 Figure = Callable[[PhaseFigures], float | None]
@@ -76,7 +76,7 @@ def list_samples(trials: Sequence[Trial], name: str, spec: Spec) -> list[float]:
         seconds = list_samples(trials, "step_seconds", spec)
         return [spec.batch_size / value for value in seconds if value > 0]
     elif name in _GROWTH:
-        return growth.list_rates(_judge_growth(evidence, name), most=metric.source == "timing")
+        return growth.list_rates(_judge_growth(trials, name), most=metric.source == "timing")
     else:
         values = [_READ[name](trial) for trial in evidence]
     return [value for value in values if value is not None]
@@ -112,8 +112,8 @@ def _skip_warmup(trial: Trial, series: Sequence[float]) -> Sequence[float]:
 
 
 _GROWTH: dict[str, Callable[[Trial], ProcessGrowth | None]] = {
-    "tensor_growth_bytes_per_step": growth.judge_tensors,
-    "host_growth_bytes_per_step": growth.judge_host,
+    TENSOR_GROWTH: growth.judge_tensors,
+    HOST_GROWTH: growth.judge_host,
 }
 
 _READ: dict[str, Callable[[Trial], float | None]] = {
@@ -148,12 +148,20 @@ _READ: dict[str, Callable[[Trial], float | None]] = {
 
 def find_growth_bound(trials: Sequence[Trial], name: str) -> float | None:
     """Return what a growth that is null isn't beyond, if that is known."""
-    completed = _list_evidence(trials, METRICS[name]) if name in _GROWTH else []
-    return growth.find_bound(_judge_growth(completed, name))
+    return growth.find_bound(_judge_growth(trials, name)) if name in _GROWTH else None
 
 
 def _judge_growth(trials: Sequence[Trial], name: str) -> list[ProcessGrowth]:
-    return [found for found in map(_GROWTH[name], trials) if found is not None]
+    """Return what each process says of a growth; of tensors as far as resident memory bears it
+    out."""
+    evidence = _list_evidence(trials, METRICS[name])
+    found = [each for each in map(_GROWTH[name], evidence) if each is not None]
+    if name != TENSOR_GROWTH or any(
+        (each.facts.device or "").startswith("GPU") for each in evidence
+    ):
+        return found
+    on_host = _judge_growth(trials, HOST_GROWTH)
+    return [growth.check_against_host(each, on_host) for each in found]
 
 
 # From processes to one value.
@@ -271,7 +279,7 @@ def _explain_unknown(trials: Sequence[Trial], metric: Metric, spec: Spec) -> str
     for trial in completed:
         if (program := trial.facts.program) and program.why_unknown:
             return program.why_unknown
-    if metric.name in _GROWTH and (found := _judge_growth(completed, metric.name)):
+    if metric.name in _GROWTH and (found := _judge_growth(trials, metric.name)):
         return _explain_unknown_growth(completed, metric, found, spec)
     if metric.name in ("step_seconds", "examples_per_second"):
         return "no step was left after the warm-up"
@@ -290,9 +298,7 @@ def _explain_unknown_growth(
             f"{most}they rose in {steps} steps, but perhaps for the last time; "
             f"say measure.memory_steps={needed}"
         )
-    steps, seconds = max(
-        (len(trial.steps.host_bytes), sum(trial.steps.seconds)) for trial in trials
-    )
+    steps, seconds = max((trial.steps.host_steps, trial.steps.host_seconds) for trial in trials)
     if growth.is_enough_for_host(steps, seconds):
         limit = f" measure.max_seconds={math.ceil(1.2 * seconds * needed / steps)}"
         limit = limit if seconds > 0 else ""  # the clock did not go forward

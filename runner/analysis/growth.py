@@ -21,6 +21,7 @@ less than the meter's resolution; and under a sawtooth, to less than a quarter o
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -42,7 +43,12 @@ class MeterTolerance:
     """A rise of less, over the second half of the steps, isn't called growth yet."""
     settled_share: float
     """Share of what the first half of the steps took: a rise of less in the second is its end, if
-    it is less than an eighth of the floor, too."""
+    it is less than `unseen_bytes`, too."""
+
+    @property
+    def unseen_bytes(self) -> float:
+        """Return the largest rise over the second half of the steps that `0` may hide."""
+        return self.floor_bytes / 8
 
 
 TENSOR = MeterTolerance(resolution_bytes=0, floor_bytes=0, settled_share=0.0)
@@ -62,6 +68,17 @@ HOST_STEPS = 200
 HOST_SECONDS = 10.0
 HOST_LEAST_STEPS = 30
 """Slow growth on the host needs this many steps, or this many seconds of them, and never fewer."""
+
+LEVEL_STEPS = 1000
+LEVEL_SECONDS = 0.1
+"""Cheap steps go on until there are so many, or have taken so long, if they seem level: 200 of them
+hide what keeps 40 bytes a step."""
+HELD_STEPS = 2000
+"""Cheap steps go on until there are so many, if they seem to grow: 200 of them are growth to what
+keeps the last few hundred of something."""
+
+_UNSEEN_RATE = 16.0
+"""Bytes a step that thousands of level steps may have risen by: TensorFlow's own come and go."""
 
 _LEAST_STEPS = 4
 _ONE_JUMP = 0.51
@@ -89,7 +106,7 @@ class ProcessGrowth:
     steps_needed: int | None = None
     """The number of steps that would tell, where the rate is null."""
     at_most_bytes_per_step: float | None = None
-    """A bound, where the rate is null: what rose in the second half, as if it all were growth; null
+    """A bound, where there is no rate: what rose in the second half, as if it all were growth; null
     where too few steps were taken for even that."""
     sawtooth_bytes: float = 0.0
     """The height of what falls back now and then; 0 where nothing does."""
@@ -105,19 +122,50 @@ def judge_tensors(trial: Trial) -> ProcessGrowth | None:
 
 def judge_host(trial: Trial) -> ProcessGrowth | None:
     """Return the growth of host memory in a timing trial; None where it has no samples."""
-    resident = trial.steps.host_bytes
-    if not resident:
+    steps, facts = trial.steps, trial.facts
+    if not steps.host_bytes:
         return None
-    if not is_enough_for_host(len(resident), sum(trial.steps.seconds)):
+    if not is_enough_for_host(steps.host_steps, steps.host_seconds):
         return ProcessGrowth(None, HOST_STEPS)
-    collected = float(trial.facts.host_collected_bytes or 0)
-    books = trial.facts.malloc
-    found = judge_series(resident, _spread_garbage(resident, collected, books), HOST)
-    return _check_against_books(found, resident, books)
+    collected = float(facts.host_collected_bytes or 0)
+    return judge_resident(steps.host_bytes, steps.host_stride, facts.malloc, collected)
+
+
+def judge_resident(
+    resident: Sequence[float], stride: int, books: MallocBooks | None, collected: float = 0.0
+) -> ProcessGrowth:
+    """Return the growth of resident memory, of which there is a value for each `stride` steps;
+    `collected` bytes were garbage in the end."""
+    garbage = _spread_garbage(resident, stride, collected, books)
+    found = judge_series(resident, garbage, HOST, stride)
+    if found.bytes_per_step == 0 and collected > HOST.unseen_bytes:
+        found = _check_without_garbage(found, resident, stride, collected)
+    return _check_against_books(found, resident, stride, books)
+
+
+def _check_without_garbage(
+    found: ProcessGrowth, resident: Sequence[float], stride: int, collected: float
+) -> ProcessGrowth:
+    """Return `found`, which is 0, unless that rests on when the garbage piled up. That is a guess:
+    the collector may have freed some of it before. What all steps have kept is none."""
+    raw = judge_series(resident, None, HOST, stride)
+    if raw.bytes_per_step == 0:
+        return found
+    steps = stride * (len(resident) - 1)
+    kept = max(0.0, resident[-1] - collected - resident[0]) / steps
+    most = min(kept, raw.bytes_per_step or raw.at_most_bytes_per_step or kept)
+    if most * max(steps, HOST_STEPS) / 2 < HOST.floor_bytes:
+        return found
+    return replace(
+        found,
+        bytes_per_step=None,
+        steps_needed=_round_up(2 * steps),
+        at_most_bytes_per_step=most,
+    )
 
 
 def _check_against_books(
-    found: ProcessGrowth, resident: Sequence[float], books: MallocBooks | None
+    found: ProcessGrowth, resident: Sequence[float], stride: int, books: MallocBooks | None
 ) -> ProcessGrowth:
     """Return `found`, unless what malloc has in use says otherwise: resident memory does not show
     how a leak fills malloc's free memory, nor how garbage leaves it."""
@@ -134,14 +182,14 @@ def _check_against_books(
         doubted = bool(filled) and not found.sawtooth_bytes
     if not doubted:
         return found
-    late = in_use[np.asarray(books.steps) >= len(resident) // 2]
+    late = in_use[np.asarray(books.steps) >= stride * (len(resident) // 2)]
     filling = np.ptp(late) if len(late) else 0.0
-    most = max(found.bytes_per_step, float(max(np.ptp(half), filling)) / (len(half) - 1))
+    rise = float(max(np.ptp(half), filling)) / (stride * (len(half) - 1))
     return replace(
         found,
         bytes_per_step=None,
-        steps_needed=_round_up(2 * len(resident)),
-        at_most_bytes_per_step=most,
+        steps_needed=_round_up(2 * stride * len(resident)),
+        at_most_bytes_per_step=max(found.bytes_per_step, rise),
     )
 
 
@@ -151,9 +199,13 @@ def is_enough_for_host(steps: int, seconds: float) -> bool:
 
 
 def judge_series(
-    series: Sequence[float], collected: Sequence[float] | None, tolerance: MeterTolerance
+    series: Sequence[float],
+    collected: Sequence[float] | None,
+    tolerance: MeterTolerance,
+    stride: int = 1,
 ) -> ProcessGrowth:
-    """Return what a series of bytes after each step says; `collected` of them were garbage."""
+    """Return what a series of bytes after each step says, or after each `stride` steps; `collected`
+    of them were garbage."""
     whole = np.asarray(series, dtype=float)
     garbage = np.asarray(collected, dtype=float) if collected else np.zeros_like(whole)
     held = whole - garbage
@@ -163,32 +215,74 @@ def judge_series(
     tooth = _measure_sawtooth(whole, held, tolerance)
     freed = float(garbage[-1]) if tooth else 0.0
 
-    def growth(rate: float | None, steps: int | None = None) -> ProcessGrowth:
-        return ProcessGrowth(rate, steps, sawtooth_bytes=tooth, collected_bytes=freed)
+    def growth(
+        rate: float | None, needed: int | None = None, most: float | None = None
+    ) -> ProcessGrowth:
+        return ProcessGrowth(
+            rate if rate is None else rate / stride,
+            needed,
+            most if most is None else most / (stride * max(1, len(half) - 1)),
+            sawtooth_bytes=tooth,
+            collected_bytes=freed,
+        )
 
+    if count < 2:
+        return growth(None, 5)
     warmed_up = max(0.0, float(half[0] - held[0]))
-    settled = min(tolerance.settled_share * warmed_up, tolerance.floor_bytes / 8)
-    level = max(tolerance.resolution_bytes, settled)
-    if count >= 2 and np.ptp(half) <= level:
-        return growth(0.0)
+    settled = min(tolerance.settled_share * warmed_up, tolerance.unseen_bytes)
+    unseen = min(_UNSEEN_RATE * stride * len(half), tolerance.unseen_bytes)
+    level = max(tolerance.resolution_bytes, settled, unseen)
+    span = float(np.ptp(half))
+    if span <= level:
+        return growth(0.0, most=span + tolerance.resolution_bytes)
     if count < _LEAST_STEPS:
         return growth(None, 5)
     first, second = half[: (len(half) + 1) // 2], half[(len(half) + 1) // 2 :]
     before = held[: start + len(first)]
     rise = float(min(second.min() - first.min(), second.max() - before.max()))
+    fall = _find_largest_fall(held)
     if half[-1] - half[0] <= level and rise <= level:
-        return growth(0.0)
-    if _has_come_back(held, level) and rise <= max(level, _RETURNED * _find_largest_fall(held)):
-        return growth(0.0)
+        return growth(0.0, most=level + tolerance.resolution_bytes)
+    if _has_come_back(held, level) and rise <= max(level, _RETURNED * fall):
+        most = (max(level, rise) + tolerance.resolution_bytes) * len(half) / len(second)
+        if rise <= level or most < tolerance.unseen_bytes:
+            return growth(0.0, most=most)
+        return growth(None, _round_up(2 * stride * count), most)
     fall = _find_largest_fall(half)
     is_high = rise * len(half) / len(second) >= tolerance.floor_bytes
     if is_high and rise > max(level, _RISEN * fall) and _is_steady(half):
         return growth(_compute_rate(first, second, fall > level))
     sure = max(rise - tolerance.resolution_bytes, tolerance.resolution_bytes)
     total = max(sure, 1) * len(half) / len(second)
-    steps = _round_up(max(2 * count, _MARGIN * count * tolerance.floor_bytes / total))
-    most = (float(np.ptp(half)) + tolerance.resolution_bytes) / (len(half) - 1)
-    return replace(growth(None, steps), at_most_bytes_per_step=most)
+    needed = max(2 * count, _MARGIN * count * tolerance.floor_bytes / total)
+    return growth(None, _round_up(stride * needed), span + tolerance.resolution_bytes)
+
+
+class RiseWatch:
+    """Decides between two steps if more of them would tell growth from none.
+
+    Level is level once it was so for a while. A rise must hold for longer, and be growth in two
+    looks one after the other: what keeps its last thousand tensors rises for a thousand steps. What
+    neither is needs more steps in any case.
+    """
+
+    def __init__(self) -> None:
+        self.needs_more = True
+        self._next_look = 0
+        self._has_risen = False
+
+    def is_due(self, steps: int) -> bool:
+        """Return True if it is time to look again: each look has half as many steps more."""
+        return self.needs_more and steps >= self._next_look
+
+    def look(self, steps: int, seconds: float, found: ProcessGrowth) -> None:
+        """Learn what so many steps, in so many seconds, say."""
+        if found.bytes_per_step == 0:
+            self.needs_more = steps < LEVEL_STEPS and seconds < LEVEL_SECONDS
+        elif found.bytes_per_step:
+            self.needs_more = steps < HELD_STEPS or not self._has_risen
+        self._has_risen = bool(found.bytes_per_step)
+        self._next_look = steps * 3 // 2
 
 
 def _has_come_back(held: Any, level: float) -> bool:
@@ -260,7 +354,7 @@ def _find_largest_fall(series: Any) -> float:
 
 
 def _spread_garbage(
-    resident: Sequence[float], collected: float, books: MallocBooks | None
+    resident: Sequence[float], stride: int, collected: float, books: MallocBooks | None
 ) -> list[float]:
     """Return the garbage after each step where only its sum is known: as if it had piled up evenly
     since it was last freed.
@@ -268,8 +362,8 @@ def _spread_garbage(
     What malloc has in use shows when that was, better than what is resident, since malloc may keep
     it: it fell by half of what had piled up, at the rate of what came after.
     """
-    last = len(resident) - 1
-    noted: Iterable[tuple[int, float]] = enumerate(resident)
+    steps = range(0, stride * len(resident), stride)
+    noted: Iterable[tuple[int, float]] = zip(steps, resident, strict=True)
     freed = collected
     if books:
         in_use = books.in_use_bytes  # the lower of two notes: what comes and goes is no fall
@@ -277,12 +371,12 @@ def _spread_garbage(
         freed = books.collected_bytes or collected  # malloc's own sum, where it was asked
     since, highest = 0, -math.inf
     for step, bytes_ in noted:
-        at_that_rate = freed * (step - since) / max(1, last - step)
+        at_that_rate = freed * (step - since) / max(1, steps[-1] - step)
         if highest - bytes_ > max(min(freed, at_that_rate) / 2, BOOKS.floor_bytes):
             since, highest = step, bytes_
         highest = max(highest, bytes_)
-    length = max(1, last - since)
-    return [collected * max(0, step - since) / length for step in range(len(resident))]
+    length = max(1, steps[-1] - since)
+    return [collected * max(0, step - since) / length for step in steps]
 
 
 def _round_up(steps: float) -> int:
@@ -316,12 +410,28 @@ def list_rates(found: Sequence[ProcessGrowth], *, most: bool) -> list[float]:
     return known if enough else []
 
 
+def check_against_host(
+    found: ProcessGrowth, on_host: Sequence[ProcessGrowth]
+) -> ProcessGrowth:
+    """Return the growth of tensors on the CPU, unless resident memory excludes it, over more steps
+    than can be traced: what keeps its last hundred tensors rises for a hundred steps."""
+    bounds = sorted(bound for each in on_host if (bound := find_bound([each])) is not None)
+    most = found.bytes_per_step or found.at_most_bytes_per_step or 0.0
+    if 2 * len(bounds) <= len(on_host) or most <= 2 * bounds[len(bounds) // 2]:
+        return found
+    rates = list_rates(on_host, most=True)
+    is_level = bool(rates) and statistics.median_low(rates) == 0
+    return replace(
+        found,
+        bytes_per_step=0.0 if is_level else None,
+        steps_needed=None if is_level else LEVEL_STEPS,
+        at_most_bytes_per_step=bounds[len(bounds) // 2],
+    )
+
+
 def find_bound(found: Sequence[ProcessGrowth]) -> float | None:
     """Return what no process' growth is beyond; None where one of them can't even say that."""
-    bounds = [
-        one.at_most_bytes_per_step if one.bytes_per_step is None else one.bytes_per_step
-        for one in found
-    ]
+    bounds = [one.bytes_per_step or one.at_most_bytes_per_step for one in found]
     known = [bound for bound in bounds if bound is not None]
     return max(known) if known and len(known) == len(bounds) else None
 

@@ -217,15 +217,15 @@ def _is_level_when_timed(record: Record, host: float | None, rate: float) -> boo
     if host is None:
         series = [each for trial in timed for each in _list_series(trial)]
         return bool(series) and all(_has_ended(*each, rate) for each in series)
-    steps = max((len(each.steps.host_bytes) for each in timed), default=0)
+    steps = max((each.steps.host_steps for each in timed), default=0)
     return host == 0 and rate * steps / 2 > 4 * HOST.floor_bytes
 
 
 def _list_series(trial: Trial) -> Iterator[tuple[Sequence[int], Sequence[float]]]:
     """Yield the two series in which growth shows: malloc doesn't see what is mapped, and memory
     that was free and resident is filled unseen."""
-    resident = trial.steps.host_bytes
-    yield range(len(resident)), resident
+    steps = trial.steps
+    yield range(0, steps.host_steps, steps.host_stride), steps.host_bytes
     if books := trial.facts.malloc:
         yield books.steps, books.in_use_bytes
 

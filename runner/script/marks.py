@@ -90,7 +90,8 @@ class StepMarks:
             else:
                 return
         self.kind = kind
-        self._advance(Answer.MORE if self._at is Rest.ENOUGH else None)
+        is_at_will = isinstance(self._at, Rest) and (self._to_end or self._most_steps is not None)
+        self._advance(Answer.MORE if is_at_will or self._at is Rest.ENOUGH else None)
 
     def end(self, kind: StepKind, label: str) -> None:
         """End a step of this kind; stop the script if it was the last one that is wanted."""

@@ -9,7 +9,11 @@ who runs it may be a loop that calls a step (`run_phases`), or a script in which
     Phase          is to run now: resume with nothing when it has; with `VOID` where it was none
                    after all (it comes again), with `OVER` where the program has ended
     Rest.MORE      between two steps: resume when the next one begins, or with `OVER`
+    Rest.WELCOME   the same, but the step may fail: it would tell more, and was not asked for
     Rest.ENOUGH    no more steps are needed: resume for the end, or with `MORE` for one more step
+
+Who answers `MORE` to any of them takes as many steps as it likes, and is asked for none but those
+that are needed.
 
 Core: standard library only; the clock, the meter and the step are passed in, so every line of it
 is tested without TensorFlow. Why a number can be trusted:
@@ -24,6 +28,7 @@ is tested without TensorFlow. Why a number can be trusted:
 from __future__ import annotations
 
 import gc
+import traceback
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -38,6 +43,7 @@ class Rest(Enum):
     """The phases' question between two steps."""
 
     MORE = auto()
+    WELCOME = auto()
     ENOUGH = auto()
 
 
@@ -84,10 +90,13 @@ def take_phases(
     settle: Callable[[], None],
     observe: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = Clock.seconds,
+    needs_more: Callable[[int, float], bool] = lambda number, seconds: False,
 ) -> Phases:
     """Take one trial through its phases; returns the number of steps after the first call.
 
     `observe` is called twice outside every span: after the warm-up, and after the last step.
+    `needs_more` is asked, once there are as many steps as the limits want, if one more would tell
+    more; that goes on until the time is used up.
     """
     while True:
         answer = yield from take_span(Phase.BUILD, 0, meter, settle)
@@ -97,12 +106,16 @@ def take_phases(
         if answer is not Answer.VOID:
             break
 
-    number = 0
+    number, is_at_will = 0, False
     started = clock()
     while answer is not Answer.OVER:
-        is_enough = not _goes_on(number, clock() - started, limits)
-        answer = yield Rest.ENOUGH if is_enough else Rest.MORE
-        if answer is Answer.OVER or (is_enough and answer is not Answer.MORE):
+        seconds = clock() - started
+        rest = Rest.MORE if _goes_on(number, seconds, limits) else Rest.ENOUGH
+        if rest is Rest.ENOUGH and seconds < limits.max_seconds and not is_at_will:
+            rest = Rest.WELCOME if needs_more(number, seconds) else Rest.ENOUGH
+        answer = yield rest
+        is_at_will = answer is Answer.MORE
+        if answer is Answer.OVER or (rest is Rest.ENOUGH and not is_at_will):
             break
         if number == limits.warmup_steps:
             observe()
@@ -153,9 +166,20 @@ def run_phases(build: Callable[[], Step | Program], phases: Phases) -> Any:
     step = build()
     if isinstance(step, Program):
         return step.run(phases)
-    while (phase := advance(None)) is not Phase.RELEASE:
-        if not isinstance(phase, Rest):
-            step()
+    at, may_fail = advance(None), False
+    while at is not Phase.RELEASE:
+        answer = None
+        if isinstance(at, Rest):
+            may_fail = at is Rest.WELCOME
+        else:
+            try:
+                step()
+            except Exception:
+                if not may_fail:
+                    raise
+                traceback.print_exc()  # its data may have come to an end
+                answer = Answer.OVER
+        at = advance(answer)
     del step, build
     try:
         advance(None)

@@ -9,7 +9,6 @@ from functools import partial
 from importlib.machinery import SourceFileLoader
 from typing import Any
 
-from runner.facts import StepSeries
 from runner.meters.host.malloc import MallocLog
 from runner.meters.host.resident import HostMemory
 from runner.meters.host.timing import TimingMeter
@@ -23,7 +22,7 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
     measure, execution, facts = setup.experiment.measure, setup.execution, setup.facts
     limits = StepLimits(measure.warmup_steps, measure.steps, measure.min_steps, measure.max_seconds)
     gc.collect()
-    books = MallocLog(limits.most_steps)
+    books = MallocLog()
 
     def observe() -> None:
         execution.observe()
@@ -41,12 +40,20 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         facts.unavailable, facts.malloc = meter.unavailable, books.to_facts()
         return TrialResult(
             phases=meter.phases,
-            steps=StepSeries(seconds=tuple(meter.seconds), host_bytes=tuple(meter.host_bytes)),
+            steps=meter.steps,
             facts=facts,
         )
 
     announced = setup.announce(meter, before_step=books.note)
-    phases = take_phases(announced, limits, setup.device.settle, observe)
+    # Under a cap, what a leak takes beyond the steps that were asked for would end the trial.
+    is_capped = setup.experiment.device.memory_limit_mb is not None
+    phases = take_phases(
+        announced,
+        limits,
+        setup.device.settle,
+        observe,
+        needs_more=(lambda number, seconds: False) if is_capped else meter.needs_more,
+    )
     return PreparedTrial(partial(run_phases, setup.build, phases), finish)
 
 

@@ -2,7 +2,7 @@
 
 The books (`mallinfo2`) say how much of malloc's memory is in use and how much is free but not given
 back. Only glibc's has some. Reading them walks through its lists, so in a long trial they are read
-now and then.
+now and then: the longer it is, the less often.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ is_jemalloc = hasattr(_libc, "mallctl")
 
 _EVERY_ONE, _THEN_EVERY = 32, 8
 """Each of the first 32 steps is read, later every eighth."""
+
+_MOST_ROWS = _EVERY_ONE + 256
+"""Once so many are kept, every other one of the later ones is dropped."""
 
 
 def trim() -> None:
@@ -77,25 +80,38 @@ info = _find_reader()
 
 
 class MallocLog:
-    """At some steps; empty where there are none. Of their full length from the first, where it is
-    known how many steps come: that they grew would be seen as a leak."""
+    """At some steps; empty where there are no books. Of its full length from the first: that it
+    grew would be seen as a leak."""
 
-    def __init__(self, most_steps: int = 0) -> None:
-        self._rows = array("q", bytes(8 * 3 * (_EVERY_ONE + most_steps // _THEN_EVERY)))
+    def __init__(self) -> None:
+        self._rows = array("q", bytes(8 * 3 * _MOST_ROWS))
         self._used = 0
+        self._every = _THEN_EVERY
         self._collected = 0
         self._before_collection: MallocInfo | None = None
         self._read = info
 
     def note(self, step: int) -> None:
-        if self._read is None or (step >= _EVERY_ONE and step % _THEN_EVERY):
+        if self._read is None or (step >= _EVERY_ONE and step % self._every):
             return
-        found = self._read()
         if self._used == len(self._rows):
-            self._rows.extend((0, 0, 0))
+            self._thin_out()
+            if step % self._every:
+                return
+        found = self._read()
         for figure in (step, found.in_use_bytes, found.free_bytes):
             self._rows[self._used] = figure
             self._used += 1
+
+    def _thin_out(self) -> None:
+        """Drop every other one of the later rows, and read half as often from now on."""
+        self._every *= 2
+        self._used = 3 * _EVERY_ONE
+        for row in range(self._used, len(self._rows), 3):
+            if self._rows[row] % self._every == 0:
+                for column in range(3):
+                    self._rows[self._used + column] = self._rows[row + column]
+                self._used += 3
 
     def begin_collection(self) -> None:
         self._before_collection = self._read and self._read()

@@ -34,6 +34,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from runner.processes.descriptors import open_out_of_reach
 
@@ -183,3 +184,17 @@ class _Pages:
 def _read_bytes(status: bytes, name: bytes) -> int:
     start = status.index(name) + len(name)
     return int(status[start : status.index(b"kB", start)]) * 1024
+
+
+def read_room_bytes() -> int:
+    """Return what this process may still take of the machine's memory, under its own limit."""
+    room = _read_kilobytes("/proc/meminfo", "MemAvailable") * 1024
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit != resource.RLIM_INFINITY:
+        room = min(room, limit - _read_kilobytes("/proc/self/status", "VmData") * 1024)
+    return max(room, 0)
+
+
+def _read_kilobytes(path: str, name: str) -> int:
+    lines = Path(path).read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))

@@ -8,15 +8,49 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from runner.facts import PhaseFigures
+from runner.analysis.growth import RiseWatch, judge_resident
+from runner.facts import PhaseFigures, StepSeries
 from runner.meters.clock import Clock
 from runner.meters.host import floor, malloc
-from runner.meters.host.resident import HostMemory, Resident
+from runner.meters.host.resident import HostMemory, Resident, read_room_bytes
 from runner.records import Phase
 
 _WATCHED_STEPS = 4
 """So many have a high-water mark each: that of all the others comes after mapped files have taken
 pages, too, and these would cover a small peak."""
+
+_MOST_READINGS = 512
+"""So many readings of what is resident are kept of all steps, however many they are."""
+
+_SHARE_OF_ROOM = 1 / 16
+"""The share of free memory that may be taken by steps that nobody asked for."""
+
+
+class LeastSeries:
+    """The least of every few values in a row: a series that is thinned as it grows, and keeps the
+    troughs. Of its full length from the first: that it grew would be seen as a leak."""
+
+    def __init__(self, length: int = _MOST_READINGS) -> None:
+        self.stride = 1
+        """Each value kept is the least of so many."""
+        self._kept = array("q", bytes(8 * length))
+        self._count = 0
+
+    def add(self, value: int) -> None:
+        place, rest = divmod(self._count, self.stride)
+        if place == len(self._kept):
+            self.stride *= 2
+            place //= 2
+            for each in range(place):
+                self._kept[each] = min(self._kept[2 * each], self._kept[2 * each + 1])
+        if not rest or value < self._kept[place]:
+            self._kept[place] = value
+        self._count += 1
+
+    @property
+    def values(self) -> list[float]:
+        """Return one for each full stride."""
+        return [float(each) for each in self._kept[: self._count // self.stride]]
 
 
 class TimingMeter:
@@ -29,6 +63,7 @@ class TimingMeter:
         most_steps: int,
         clock: Callable[[], float] = Clock.seconds,
     ) -> None:
+        """Take the number of steps that are wanted in any case; `books` are fed by the caller."""
         self.host = host
         self.unavailable: dict[str, str] = {}
         """Metric -> why it could not be had."""
@@ -39,9 +74,12 @@ class TimingMeter:
         """Bytes that Python's collector freed after the last step."""
         self._books = books
         self._clock = clock
-        # Of their full length from the first: that they grew would be seen as a leak.
+        # Of its full length from the first: that it grew would be seen as a leak.
         self._seconds = array("d", bytes(8 * most_steps))
-        self._resident = array("q", bytes(8 * most_steps))
+        self._resident = LeastSeries()
+        self._watch = RiseWatch()
+        self._most_resident: float | None = None
+        """What steps that nobody asked for may reach; None before the first of them."""
         self._steps = self._reached = self._before_collection = 0
         self._started = 0.0
         self._baseline = 0
@@ -55,14 +93,32 @@ class TimingMeter:
         return found if min(found, default=1) > 0 else []
 
     @property
-    def host_bytes(self) -> list[int | float]:
-        """After each step."""
-        return [float(resident) for resident in self._resident[: self._steps]]
+    def steps(self) -> StepSeries:
+        """Return what was read after each step."""
+        return StepSeries(
+            seconds=tuple(self.seconds),
+            host_bytes=tuple(self._resident.values),
+            host_stride=self._resident.stride,
+        )
+
+    def needs_more(self, steps: int, seconds: float) -> bool:
+        """Return True if one more step after so many, which nobody has asked for, would help to
+        tell growth from none. What such steps take is part of no figure but growth."""
+        if self._most_resident is None:
+            self._close_steps()
+            self._most_resident = self.host.anonymous() + read_room_bytes() * _SHARE_OF_ROOM
+        if self._watch.is_due(steps):
+            before = self.host.anonymous()
+            resident, books = self._resident, self._books.to_facts()
+            found = judge_resident(resident.values, resident.stride, books)
+            self._watch.look(steps, seconds, found)
+            self._baseline += self.host.anonymous() - before  # what looking has taken
+        return self._watch.needs_more and self.host.anonymous() < self._most_resident
 
     def begin(self, phase: Phase, step: int) -> None:
         if phase is Phase.COLLECTION:
-            if self._steps:
-                self._close(Phase.STEPS, sum(self.seconds), self.host.read())
+            if self._steps and self._most_resident is None:
+                self._close_steps()
             self._lower()
             self._before_collection = self.host.anonymous()
             self._books.begin_collection()
@@ -74,12 +130,12 @@ class TimingMeter:
     def end(self, phase: Phase, step: int) -> None:
         seconds = self._clock() - self._started
         if phase is Phase.STEPS:
-            if step == len(self._seconds):  # a program takes as many as it likes
-                self._seconds.extend(self._seconds)
-                self._resident.extend(self._resident)
-            self._seconds[step] = seconds
-            self._resident[step] = self.host.anonymous() - self._baseline
-            self._steps = step + 1
+            self._resident.add(self.host.anonymous() - self._baseline)
+            if self._most_resident is None:
+                if step == len(self._seconds):  # a program takes as many as it likes
+                    self._seconds.extend(self._seconds)
+                self._seconds[step] = seconds
+                self._steps = step + 1
             if step < _WATCHED_STEPS - 1:
                 self.pause()
         elif phase is Phase.COLLECTION:
@@ -115,6 +171,9 @@ class TimingMeter:
     def resume(self) -> None:
         malloc.trim()
         self.host.forget()
+
+    def _close_steps(self) -> None:
+        self._close(Phase.STEPS, sum(self.seconds), self.host.read())
 
     def _close(self, phase: Phase, seconds: float, resident: Resident) -> None:
         peak = max(self._reached, self.host.peak(resident))

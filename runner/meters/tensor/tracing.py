@@ -20,7 +20,6 @@ transformer blocks), so `most_bytes` is generous where the machine is.
 from __future__ import annotations
 
 import os
-import resource
 import secrets
 import shutil
 import signal
@@ -33,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.meters.host import malloc
+from runner.meters.host.resident import read_room_bytes
 from runner.meters.tensor.recording import Recording
 from runner.meters.tensor.replay import NoAllocations, Replay, TraceResult
 from runner.meters.tensor.trace_reader import XPlaneError, read_window
@@ -73,7 +73,7 @@ class AllocationTracing:
         `parts_build` a full window is closed within the build, too: it then has several marks."""
         self._replay = Replay(allocator, recording)
         self._also = also
-        self._most_bytes = min(most_bytes, int(_read_room_bytes() * _SHARE_OF_ROOM))
+        self._most_bytes = min(most_bytes, int(read_room_bytes() * _SHARE_OF_ROOM))
         self._window_bytes = min(window_bytes, self._most_bytes // 2)
         name = f"runner-trace-{os.getpid()}-{secrets.token_hex(4)}"
         self._folder = Path(tempfile.gettempdir()) / name  # is there only while a file is read
@@ -283,20 +283,6 @@ class _OwnProfiler:
         if not self._is_put_off:
             raise errors.UnavailableError(None, None, "No profiler of the program's is running.")
         self._is_put_off = False
-
-
-def _read_room_bytes() -> int:
-    """Return what this process may still take of the machine's memory, under its own limit."""
-    room = _read_kilobytes("/proc/meminfo", "MemAvailable") * 1024
-    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
-    if limit != resource.RLIM_INFINITY:
-        room = min(room, limit - _read_kilobytes("/proc/self/status", "VmData") * 1024)
-    return max(room, 0)
-
-
-def _read_kilobytes(path: str, name: str) -> int:
-    lines = Path(path).read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def _read_heap_bytes() -> int:

@@ -129,7 +129,7 @@ def test_lowering_the_floor_does_not_set_the_collector_off() -> None:
 
 
 def test_what_the_collector_frees_is_read_off_malloc_s_books() -> None:
-    books = MallocLog(1)
+    books = MallocLog()
     books.note(0)
     for _ in range(100):
         Cycle()

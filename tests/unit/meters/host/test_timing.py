@@ -19,7 +19,7 @@ def _no_floor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measure_spans(readings: Iterator[float]) -> TimingMeter:
     """A meter that has seen a build and two steps."""
-    meter = TimingMeter(HostMemory(), malloc.MallocLog(2), 2, clock=lambda: next(readings))
+    meter = TimingMeter(HostMemory(), malloc.MallocLog(), 2, clock=lambda: next(readings))
     for phase, step in (
         (Phase.BUILD, 0),
         (Phase.STEPS, 0),
@@ -54,7 +54,7 @@ def test_a_span_that_is_not_positive_is_null_with_its_reason(
 
 def test_a_phase_that_is_taken_up_again_has_the_time_of_all_its_parts() -> None:
     readings = iter([1.0, 2.0, 5.0, 5.5])
-    meter = TimingMeter(HostMemory(), malloc.MallocLog(2), 2, clock=lambda: next(readings))
+    meter = TimingMeter(HostMemory(), malloc.MallocLog(), 2, clock=lambda: next(readings))
     for _ in range(2):
         meter.begin(Phase.BUILD, 0)
         meter.end(Phase.BUILD, 0)
@@ -63,7 +63,7 @@ def test_a_phase_that_is_taken_up_again_has_the_time_of_all_its_parts() -> None:
 
 def test_a_part_without_time_leaves_the_whole_phase_without() -> None:
     readings = iter([1.0, 1.0, 5.0, 5.5])
-    meter = TimingMeter(HostMemory(), malloc.MallocLog(2), 2, clock=lambda: next(readings))
+    meter = TimingMeter(HostMemory(), malloc.MallocLog(), 2, clock=lambda: next(readings))
     for _ in range(2):
         meter.begin(Phase.BUILD, 0)
         meter.end(Phase.BUILD, 0)
