@@ -6,6 +6,7 @@ Core: standard library and msgspec. A field that nobody filled is None, and left
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -45,6 +46,10 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     def __len__(self) -> int:
         series = (each for each in msgspec.structs.astuple(self) if isinstance(each, tuple))
         return max(self.host_steps, *map(len, series))
+
+    def get_stride(self, series: Sequence[float]) -> int:
+        """Return how many steps each value of one of the series stands for."""
+        return self.host_stride if series is self.host_bytes else 1
 
     @property
     def host_steps(self) -> int:

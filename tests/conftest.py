@@ -42,7 +42,7 @@ RunScenario = Callable[..., Trial]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
 ANYWHERE = Device("auto", 0, None, None, None)
-BRIEF = Measure("brief", 1, 1, 1, 5, 5, 10.0, 3, 60.0, None)
+BRIEF = Measure("brief", 1, 1, 1, 5, 5, 0.1, 3, 60.0, None)
 UNTRACKED = Tracking("none", None, "runner")
 
 

@@ -27,15 +27,15 @@ that part. The first row of this table that applies decides:
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from runner.analysis.growth import HOST, judge_host
+from runner.analysis.growth import HOST, find_usual_bound, judge_host
 from runner.facts import MallocBooks
 from runner.leak import sentences
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import LEAST_BYTES, find_holders
-from runner.records import Record, Status, Trial
+from runner.records import Record, Status
 
 _LITTLE = 0.1
 """Share of host growth: where no more was found than that, it isn't what grows."""
@@ -114,11 +114,13 @@ def gather_evidence(record: Record) -> LeakEvidence:
         holders.append(Holder("tensor", tensor, what=what))
     holders = _correct_pooled(holders, tensor or 0.0)
     explained = _sum_on_host(record, holders)
-    is_level_when_timed = _is_level_when_timed(record, host, explained)
+    timed = [judge_host(trial) for trial in record.trials if trial.kind == "timing"]
+    judged = [each for each in timed if each is not None]
+    bound = find_usual_bound(judged)
+    is_level_when_timed = not host and bound is not None and explained > 2 * bound
     if traced and host and (by_malloc := _explain_by_malloc(record, host - explained)):
         holders.append(by_malloc)
         explained += by_malloc.bytes_per_step
-    judged = [judge_host(trial) for trial in record.trials if trial.kind == "timing"]
     books = _list_books(record)
     tried = [each.outcome for each in record.trials if each.kind == "host"]
     return LeakEvidence(
@@ -132,7 +134,7 @@ def gather_evidence(record: Record) -> LeakEvidence:
         any(_added_in_use(each) > HOST.floor_bytes for each in books),
         _rise_of_books(books, lambda each: each.in_use_bytes),
         next((each.status.replace("_", " ") for each in tried if not each.completed), None),
-        max((each.collected_bytes for each in judged if each), default=0.0),
+        max((each.collected_bytes for each in judged), default=0.0),
     )
 
 
@@ -205,40 +207,3 @@ def _added_in_use(books: MallocBooks) -> float:
     if not early:
         return 0.0
     return float(min(*late, late[-1] - books.collected_bytes) - min(early))
-
-
-# The timing trials' series.
-
-
-def _is_level_when_timed(record: Record, host: float | None, rate: float) -> bool:
-    """Return True if the timing trials would have had to show a rise of `rate`, and did not: then
-    it stops, or comes and goes."""
-    timed = [each for each in record.trials if each.steps.host_bytes]
-    if host is None:
-        series = [each for trial in timed for each in _list_series(trial)]
-        return bool(series) and all(_has_ended(*each, rate) for each in series)
-    steps = max((each.steps.host_steps for each in timed), default=0)
-    return host == 0 and rate * steps / 2 > 4 * HOST.floor_bytes
-
-
-def _list_series(trial: Trial) -> Iterator[tuple[Sequence[int], Sequence[float]]]:
-    """Yield the two series in which growth shows: malloc doesn't see what is mapped, and memory
-    that was free and resident is filled unseen."""
-    steps = trial.steps
-    yield range(0, steps.host_steps, steps.host_stride), steps.host_bytes
-    if books := trial.facts.malloc:
-        yield books.steps, books.in_use_bytes
-
-
-def _has_ended(steps: Sequence[int], values: Sequence[float], rate: float) -> bool:
-    """Return True if a rise by that rate is level in the last quarter, or comes back in the second
-    half to where it was in the first."""
-    last = steps[-1]
-    if rate * last / 4 < HOST.floor_bytes:
-        return False
-    noted = list(zip(steps, values, strict=True))
-    early = [value for step, value in noted if step < last / 2]
-    late = [value for step, value in noted if step >= last / 2]
-    latest = [value for step, value in noted if step >= last * 3 / 4]
-    is_level = max(latest) - min(latest) < _LITTLE * rate * last / 4
-    return is_level or min(late) - min(early) < rate * last / 4

@@ -182,10 +182,12 @@ def list_figures(record: Record) -> Iterator[MetricPoint]:
 def _list_series(record: Record) -> Iterator[MetricPoint]:
     """Yield each series of the first trial that has it, thinned out where it is long."""
     for read, name, scale in _SERIES:
-        series = next(filter(None, (read(trial.steps) for trial in record.trials)), ())
+        found = ((trial.steps, read(trial.steps)) for trial in record.trials)
+        steps, series = next((each for each in found if each[1]), (None, ()))
+        stride = steps.get_stride(series) if steps else 1
         last, count = len(series) - 1, min(len(series), SERIES_POINTS)
-        for step in (round(i * last / max(1, count - 1)) for i in range(count)):
-            yield MetricPoint(name, _round(series[step] / scale), step)
+        for place in (round(i * last / max(1, count - 1)) for i in range(count)):
+            yield MetricPoint(name, _round(series[place] / scale), place * stride)
 
 
 def _round(value: float) -> float:

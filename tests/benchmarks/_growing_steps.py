@@ -119,3 +119,42 @@ def stairs(size: int) -> Step:
             _keep(_tensor(3 * size))
 
     return step
+
+
+def dict_that_stays(size: int) -> Step:
+    """As many small dictionaries as come to `size`, or one."""
+    return lambda: _keep([{} for _ in range(max(1, size // 64))])
+
+
+def _ring(size: int, length: int) -> Step:
+    """Keeps the last tensors."""
+    ring: dict[int, Any] = {}
+    calls = [0]
+
+    def step() -> None:
+        ring[calls[0] % length] = _tensor(size)
+        calls[0] += 1
+
+    return step
+
+
+def ring_of_16(size: int) -> Step:
+    return _ring(size, 16)
+
+
+def ring_of_100(size: int) -> Step:
+    return _ring(size, 100)
+
+
+def ring_of_250(size: int) -> Step:
+    return _ring(size, 250)
+
+
+def rings(size: int) -> Step:
+    steps = [_ring(size, length) for length in (16, 100, 250)]
+
+    def step() -> None:
+        for each in steps:
+            each()
+
+    return step

@@ -6,7 +6,13 @@ cells, of tensors and of the host.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from runner.analysis import estimate
@@ -17,6 +23,7 @@ from runner.records import Trial
 from tests.unit.analysis import made_series as made
 
 _EACH = 500
+_BUSY = 4
 _TENSOR, _HOST = "tensor_growth_bytes_per_step", "host_growth_bytes_per_step"
 
 
@@ -36,30 +43,76 @@ def _made() -> None:
 
 
 def _real() -> None:
-    """The cells of `growing_steps`, each judged for tensors and for the host."""
-    wrong, unknown, judged = [], [], 0
+    """The cells of `growing_steps`, each judged for tensors and for the host, on a machine that is
+    idle (as far as this one is) and beside busy processes."""
     with tempfile.TemporaryDirectory() as folder:
         server = TrialServer(Path(folder) / "server.log")
         server.start()
         try:
-            for name, size, tensor, host in CELLS:
-                found = _measured(server, name, size, Path(folder))
-                for metric, expected in ((_TENSOR, tensor), (_HOST, host)):
-                    value = found.metrics.get(metric)
-                    judged += 1
-                    says = "unknown" if value is None else f"{value:,.0f} B/step"
-                    is_wrong = value is not None and bool(value) != bool(expected)
-                    if is_wrong:
-                        wrong.append(f"{name} {size}: {metric} {says}, made to grow {expected}")
-                    if value is None:
-                        unknown.append(f"{name} {size}: {metric}: {found.unavailable.get(metric)}")
+            idle = _judge_cells(server, Path(folder))
+            _print_judgements("idle", idle)
+            with _busy_processes():
+                busy = _judge_cells(server, Path(folder))
+            _print_judgements(f"beside {_BUSY} busy processes", busy)
         finally:
             server.stop()
+    others = [f"  {cell}: {idle[cell].says}; {busy[cell].says}" for cell in idle
+              if idle[cell].verdict != busy[cell].verdict]  # fmt: skip
+    print("\n".join([f"{len(others)} verdicts differ between the two", *others]))
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    """One cell's growth, of tensors or of the host."""
+
+    expected: bool
+    rate: float | None
+    reason: str | None
+
+    @property
+    def verdict(self) -> bool | None:
+        return None if self.rate is None else bool(self.rate)
+
+    @property
+    def says(self) -> str:
+        return f"unknown ({self.reason})" if self.rate is None else f"{self.rate:,.0f} B/step"
+
+
+def _judge_cells(server: TrialServer, folder: Path) -> dict[str, _Judgement]:
+    judged = {}
+    for name, size, tensor, host in CELLS:
+        found = _measured(server, name, size, folder)
+        for metric, expected in ((_TENSOR, tensor), (_HOST, host)):
+            judged[f"{name} {size} {metric.partition('_')[0]}"] = _Judgement(
+                expected, found.metrics.get(metric), found.unavailable.get(metric)
+            )
+    return judged
+
+
+def _print_judgements(where: str, judged: dict[str, _Judgement]) -> None:
+    false = [name for name, each in judged.items() if each.verdict and not each.expected]
+    missed = [name for name, each in judged.items() if each.verdict is False and each.expected]
+    unknown = [name for name, each in judged.items() if each.verdict is None]
     print(
-        f"{len(CELLS)} real cells, {judged} judgements: {len(wrong)} wrong, {len(unknown)} unknown"
+        f"{len(CELLS)} real cells, {where}, load {os.getloadavg()[0]:.1f}: {len(judged)} "
+        f"judgements, {len(false)} false, {len(missed)} missed, {len(unknown)} unknown"
     )
-    for line in (*wrong, *unknown):
-        print(f"  {line}")
+    for kind, names in (("false", false), ("missed", missed), ("unknown", unknown)):
+        for name in names:
+            print(f"  {kind}: {name}: {judged[name].says}")
+
+
+@contextmanager
+def _busy_processes() -> Iterator[None]:
+    """Have some processes that never rest."""
+    command = [sys.executable, "-c", "while True: pass"]
+    busy = [subprocess.Popen(command) for _ in range(_BUSY)]
+    try:
+        yield
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
 
 
 def _measured(server: TrialServer, name: str, size: int, folder: Path) -> estimate.Estimate:
@@ -73,7 +126,7 @@ def _measured(server: TrialServer, name: str, size: int, folder: Path) -> estima
     ]
     for trial in trials:
         assert trial.outcome.completed, (name, trial.outcome)
-    return estimate.estimate_metrics(trials, {"batch_size": 1, "measure": {"name": "standard"}})
+    return estimate.estimate_metrics(trials, experiment.spec)
 
 
 _SIZES = (100, 1_000, 8_000, 50_000)
@@ -90,5 +143,9 @@ _STEPS = (
     ("tensors_in_a_cache_that_is_emptied", False, False),
     ("cycle_with_a_tensor", False, False),
     ("stairs", True, True),
+    ("dict_that_stays", False, True),
+    ("ring_of_16", False, False),
+    ("ring_of_100", False, False),
+    ("ring_of_250", False, False),
 )
 CELLS = [(name, size, tensor, host) for name, tensor, host in _STEPS for size in _SIZES]

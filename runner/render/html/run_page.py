@@ -204,15 +204,17 @@ def _draw_trials(record: Record) -> Iterator[Node]:
 
 
 def _draw_steps(trials: Sequence[Trial], read: _ReadSeries, title: str, name: str) -> Element:
-    lines = []
+    lines, longest = [], 0
     for number, trial in enumerate(trials):
-        points = thin_out(read(trial.steps))
+        series = read(trial.steps)
+        stride = trial.steps.get_stride(series)
+        longest = max(longest, stride * len(series))
+        points = [(stride * place, value) for place, value in thin_out(series)]
         who = f"{trial.kind} process {trial.index}"
         texts = [
             f"{format_metric(name, value)} in step {step:.0f}, {who}" for step, value in points
         ]
         lines.append(PlotLine(points, texts, number))
-    longest = max(len(read(trial.steps)) for trial in trials)
     return draw_plot(
         lines,
         LinearScale(0, longest - 1, "{:.0f}".format),
@@ -223,7 +225,8 @@ def _draw_steps(trials: Sequence[Trial], read: _ReadSeries, title: str, name: st
 
 
 def thin_out(values: Sequence[float], most: int = _MOST_POINTS) -> list[tuple[float, float]]:
-    """Return (step, value), the lowest and the highest of each stretch where there are too many."""
+    """Return (place, value), the lowest and the highest of each stretch where there are too
+    many."""
     # A stretch keeps two of its points, so it is twice as long as a share of the series.
     length = -(-2 * len(values) // most) if len(values) > most else 1
     kept: set[int] = {0, len(values) - 1}

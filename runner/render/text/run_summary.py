@@ -101,7 +101,12 @@ def describe_figure(record: Record, name: str) -> str:
         case metrics.TENSOR_PEAK:
             return describe_peak(record)
         case metrics.TENSOR_GROWTH:
-            found = (growth.judge_tensors(each) for each in record.trials if each.kind == "memory")
+            traced = [each for each in record.trials if each.kind == "memory"]
+            found = [each for each in map(growth.judge_tensors, traced) if each is not None]
+            if not value and any(each.bytes_per_step for each in found):
+                steps = max(len(each.steps) for each in traced)
+                timed = max(each.steps.host_steps for each in record.trials)
+                return f"none: what rises in {steps} steps does not over {timed:,}"
             return ": ".join(
                 filter(None, ("" if value else "none", growth.describe_sawtooth(found)))
             )

@@ -1,0 +1,67 @@
+"""Cheap steps are repeated until growth is told from none: rings do not grow, small leaks do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.compose import composition
+from runner.leak import cells
+from runner.leak.judgement import judge
+from runner.processes.server import TrialServer
+from tests.conftest import MeasureWords
+from tests.runs import measure_run, open_whole
+
+STEPS = "tests.benchmarks._growing_steps"
+TENSOR, HOST = "tensor_growth_bytes_per_step", "host_growth_bytes_per_step"
+
+
+def words(name: str, size: int) -> list[str]:
+    return [
+        *("scenario=callable", f"scenario.target={STEPS}:{name}"),
+        *(f"scenario.arguments={{size: {size}}}", "measure.timing_processes=1"),
+        "measure.max_seconds=10",  # a busy machine takes fewer steps in a second
+    ]
+
+
+@pytest.mark.parametrize("name", ["ring_of_16", "ring_of_100", "ring_of_250"])
+def test_what_keeps_its_last_tensors_does_not_grow(measure: MeasureWords, name: str) -> None:
+    record = measure(*words(name, 4_000), timing=True)
+    assert record.metrics[TENSOR] == 0
+    assert not record.metrics[HOST]
+
+
+@pytest.mark.parametrize(
+    ("name", "tensor", "least", "most"),
+    [
+        ("dict_that_stays", 0, 60, 200),
+        ("array_that_stays", 0, 90, 300),
+        ("tensor_that_stays", 100, 100, 1_500),
+    ],
+)
+def test_a_hundred_bytes_a_step_are_found(
+    measure: MeasureWords, name: str, tensor: int, least: int, most: int
+) -> None:
+    record = measure(*words(name, 100), timing=True)
+    assert record.metrics[TENSOR] == tensor
+    growth = record.metrics[HOST]
+    assert growth is not None
+    assert least <= growth <= most
+
+
+def test_a_long_trial_does_not_swell_the_record(measure: MeasureWords) -> None:
+    record = measure(*words("dict_that_stays", 100), timing=True, memory=False)
+    (trial,) = record.trials
+    assert len(trial.steps) > 2_000
+    assert len(trial.steps.host_bytes) <= 512
+    assert len(trial.steps.seconds) == 202
+
+
+def test_leak_says_of_rings_that_they_fill(server: TrialServer, tmp_path: Path) -> None:
+    cell = composition.compose_plan([*words("rings", 4_000), "tracking=none"]).cells[0]
+    run = open_whole(cells.prepare_cell(cell), tmp_path / "run", settles_peak=False)
+    measure_run(run, server)
+    leak = judge(run.close())
+    assert leak.verdict == "fills", leak.sentence
+    assert leak.tensor_growth_bytes_per_step == 0
