@@ -88,9 +88,12 @@ class MeasureSpec:
 
 @dataclass(frozen=True)
 class Measure(MeasureSpec):
-    """The same, with what changes no figure: how many memory trials may run at once."""
+    """The same, with what is no part of the cell: how many memory trials may run at once, and how
+    many are added."""
 
     side_by_side: Count | None = None
+    peak_seconds: Seconds | None = None
+    """For so long memory trials are added until a graph's peak is known; None: until it is."""
 
     @property
     def spec(self) -> MeasureSpec:

@@ -207,6 +207,8 @@ class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Facts of a whole trial. The child fills it as it goes: a trial that fails has what was
     known by then."""
 
+    seconds: Real | None = None
+    """From the fork of its process to its result, or its end."""
     device: str | None = None
     devices: tuple[str, ...] | None = None
     """All that TensorFlow sees."""

@@ -8,6 +8,7 @@ Core: standard library and NumPy. The first line that applies decides a row:
 
     of a peak that is drawn anew in each process (`repeatability`), by what each process had:
         one side lies apart (Smirnov)        better or worse
+        few processes, more than half apart  better or worse
         lowest and highest agree             same
         else                                 unclear, and how many memory processes settle it
 
@@ -28,7 +29,8 @@ The bound, within which figures count as the same, and the interval:
 - Tensor memory: 256 bytes or 0.5 %, whichever is more. Where it repeats, the interval is a point.
   Of a peak that is drawn anew the interval is what was seen, most apart; Smirnov's exact test of
   two samples is shifted by the bound and gives one false alarm in a thousand (values that tie make
-  it rarer still). Figures that don't depend on the order of ops get a row beside it where they
+  it rarer still). From fewer than seven processes it never speaks: then only peaks that lie further
+  apart than any graph's own do are told apart, by half of the larger. Figures that don't depend on the order of ops get a row beside it where they
   repeat.
 - Counts: nothing but the same number.
 
@@ -72,6 +74,8 @@ _MOST_PROCESSES = 200
 _FEWEST = 3  # one process says nothing of its spread, and two hardly more
 _FALSE_ALARMS = 0.001
 """Of verdicts on peaks that are drawn anew in each process: a gate that is asked every day."""
+_WIDEST_SHARE = 0.5
+"""Of the larger peak. Processes of one graph have been seen a third of it apart, and not more."""
 _POWER = 0.8416  # this many standard errors to one side of the truth lie 80 % of estimates
 
 
@@ -323,11 +327,15 @@ def _judge_seen(
     smaller = significance.compute_smirnov_p([value + bound for value in theirs], ours)
     if min(larger, smaller) <= one_sided:
         return replace(row, verdict=_tell_apart(row, is_smaller=smaller < larger))
+    fewest = min(len(ours), len(theirs))
+    gap = max(min(theirs) - max(ours), min(ours) - max(theirs))
+    if fewest >= repeatability.FEW and gap > max(bound, _WIDEST_SHARE * max(*ours, *theirs)):
+        return replace(row, verdict=_tell_apart(row, is_smaller=max(theirs) < min(ours)))
     ends = (min(theirs) - min(ours), max(theirs) - max(ours))
-    more: int | None = repeatability.LEAST - min(len(ours), len(theirs))
+    if fewest >= repeatability.FEW and max(map(abs, ends)) <= bound:
+        return replace(row, verdict=RowVerdict.SAME)
+    more: int | None = repeatability.LEAST - fewest
     if more is not None and more <= 0:
-        if max(map(abs, ends)) <= bound:
-            return replace(row, verdict=RowVerdict.SAME)
         more = significance.count_missing_trials(ours, theirs, bound, one_sided, _MOST_PROCESSES)
     reason = f"processes of one cell differ by as much; {_ask_for_more(more, 'memory process')}"
     return replace(row, verdict=RowVerdict.UNCLEAR, more_processes=more, reason=reason)

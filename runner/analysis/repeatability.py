@@ -9,13 +9,17 @@ What decides is what the trials themselves say, so that a run that is resumed de
 - Else trials go on until there are seven, and four in a row have brought nothing outside what was
   seen before, or there are twelve. (Of a value that one process in nine takes, four in a row see
   nothing six times in ten: the summary says of how many processes the range is.)
+
+Where time is bounded (`measure.peak_seconds`) costly trials are few: none is added that would take
+those added beyond that time, nor of trials of a second and more once three of them lie together.
+That is a range, and nothing that was shown to repeat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.analysis.tolerance import find_tolerance
+from runner.analysis.tolerance import Tolerance, find_tolerance
 from runner.metrics import METRICS, TENSOR_PEAK
 from runner.records import Trial
 
@@ -31,6 +35,15 @@ LEAST = 7
 """Where it does not: from as many on, two cells that lie wholly apart can be told apart."""
 
 MOST = 12
+
+FEW = 3
+"""Where trials are costly: from as many on that lie together, a peak is known well enough."""
+
+TOGETHER = Tolerance(absolute=256.0, share=0.01)
+"""How near that is."""
+
+COSTLY_SECONDS = 1.0
+"""A trial that takes as long is costly."""
 
 
 def list_memory_trials(trials: Sequence[Trial]) -> list[Trial]:
@@ -62,16 +75,41 @@ def has_differing(trials: Sequence[Trial]) -> bool:
     return len(peaks) > 1 or len({one.facts.course for one in memory}) > 1
 
 
-def needs_more_trials(trials: Sequence[Trial], execution: str) -> bool:
-    """Return True if one more memory trial would tell more of the peak."""
+def count_more_trials(
+    trials: Sequence[Trial], execution: str, most_seconds: float | None = None
+) -> int:
+    """Return how many more memory trials the peak needs, if each shows what the last one did; those
+    that are added take `most_seconds` at most."""
+    memory = list_memory_trials(trials)
+    there = len(memory)
+    while needs_more_trials(memory, execution, most_seconds):
+        memory.append(memory[-1])
+    return len(memory) - there
+
+
+def needs_more_trials(
+    trials: Sequence[Trial], execution: str, most_seconds: float | None = None
+) -> bool:
+    """Return True if one more memory trial would tell more of the peak, and is worth its time."""
     memory = list_memory_trials(trials)
     peaks = [one.facts.tensor_peak_bytes for one in memory]
     known = [peak for peak in peaks if peak is not None]
     if not memory or len(known) < len(peaks) or not can_vary(trials, execution):
         return False
+    if most_seconds is not None and _is_too_costly(memory, known, most_seconds):
+        return False
     courses = {one.facts.course for one in memory}
     least = ALIKE if len(courses) == 1 else LEAST
     return len(memory) < least or (len(memory) < MOST and not _is_settled(known))
+
+
+def _is_too_costly(memory: Sequence[Trial], peaks: Sequence[float], most_seconds: float) -> bool:
+    """Return True if one more trial would take too long for what it tells."""
+    seconds = [one.facts.seconds or 0.0 for one in memory]  # an older record's are unknown
+    each = sum(seconds) / len(seconds)
+    if sum(seconds[1:]) + each > most_seconds:
+        return True
+    return each >= COSTLY_SECONDS and len(peaks) >= FEW and TOGETHER.same(peaks)
 
 
 def _is_settled(peaks: Sequence[float]) -> bool:

@@ -89,17 +89,27 @@ class Run:
         with_requests = self.evidence.with_requests and first == "memory"
         return TrialSpec(self.experiment, first, self.done[first], with_requests=with_requests)
 
-    def count_missing(self) -> Counter[str]:
-        """Return how many trials of each kind are still to run, as far as that is known."""
+    def count_missing(self, is_decided: bool = True) -> Counter[str]:
+        """Return how many trials of each kind are still to run, as far as that is decided; or as it
+        will be, if further memory trials show what the last one did."""
         wanted = {kind: getattr(self.evidence, kind) for kind in _KINDS}
         if not self.outcome.completed:
             wanted = {"host": wanted["host"]} if _can_be_explained(self.outcome) else {}
-        elif self.done["memory"] >= wanted["memory"] and self.evidence.settles_peak:
-            execution = self.experiment.execution
-            if repeatability.needs_more_trials(self.memory_trials, execution):
-                wanted["memory"] = self.done["memory"] + 1
+        elif self.evidence.settles_peak and (
+            not is_decided or self.done["memory"] >= wanted["memory"]
+        ):
+            more = self._count_more_memory_trials()
+            settled = self.done["memory"] + (min(1, more) if is_decided else more)
+            wanted["memory"] = max(wanted["memory"], settled)
         missing = {kind: count - self.done[kind] for kind, count in wanted.items()}
         return +Counter(missing)  # without those that are not missing
+
+    def _count_more_memory_trials(self) -> int:
+        """Return how many more the peak needs to be known."""
+        experiment = self.experiment
+        return repeatability.count_more_trials(
+            self.memory_trials, experiment.execution, experiment.measure.peak_seconds
+        )
 
     def add_trial(self, trial: Trial) -> None:
         """Put a trial on the disk, and count it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -138,11 +139,11 @@ class TrialServer:
             zygote = self._find_zygote(environment)
             noted = replace(spec, note=self._notes.get(cell))
             try:
-                phase, end = self._run_once(zygote, noted, timeout_seconds, on_phase, log)
+                phase, end, seconds = self._run_once(zygote, noted, timeout_seconds, on_phase, log)
             except ForkError as error:
                 if is_second or self.is_terminated or error.args:
                     raise ServerError(*self._explain(error)) from None
-                phase, end = None, ZygoteLost()
+                phase, end, seconds = None, ZygoteLost(), 0.0
             finally:
                 self._log_output()
             if isinstance(end, ZygoteLost):
@@ -153,7 +154,9 @@ class TrialServer:
             if isinstance(end, TrialResult) and end.note is not None:
                 self._notes[cell] = end.note
                 continue
-            return ends.make_trial(spec, phase, end), end
+            trial = ends.make_trial(spec, phase, end)
+            trial.facts.seconds = seconds
+            return trial, end
 
     def _run_once(
         self,
@@ -162,8 +165,8 @@ class TrialServer:
         timeout_seconds: float,
         on_phase: OnPhase,
         log: Path,
-    ) -> tuple[Phase | None, End]:
-        """Return the phase that the trial came to, and its end."""
+    ) -> tuple[Phase | None, End, float]:
+        """Return the phase that the trial came to, its end, and the seconds that it took."""
         try:
             folder = str(Path.cwd())
         except FileNotFoundError:  # the child will report it
@@ -181,15 +184,17 @@ class TrialServer:
                 arguments=tuple(sys.argv),
             )
             child = zygote.fork(task, log)
+            started = time.monotonic()  # TensorFlow is loaded
             try:
                 phase, end = child.follow(0.0 if self.is_terminated else timeout_seconds, on_phase)
+                seconds = time.monotonic() - started
             finally:
                 if isinstance(end, TrialResult) and end.is_alone and child.start_leaving():
                     with self._lock:
                         self._leaving.append(child)
                 else:
                     child.end()
-        return phase, end
+        return phase, end, seconds
 
     def _list_leaving(self) -> tuple[int, ...]:
         """Return the children that have sent their results, and may hold memory."""

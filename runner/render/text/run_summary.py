@@ -8,13 +8,19 @@ import sys
 from pathlib import Path
 
 from runner import metrics, records
-from runner.analysis import estimate, growth, selection
+from runner.analysis import estimate, growth, repeatability, selection
 from runner.metrics import METRICS, STEP_SECONDS, TENSOR_PEAK, Rank, format_metric, list_shown
 from runner.paths import shorten
 from runner.records import LOG_FILE, RECORD_FILE, Record
 from runner.render import peak
 from runner.render.text.console import style_text
-from runner.render.words import count_trials, describe_interval, format_duration, format_exact_bytes
+from runner.render.words import (
+    count_things,
+    count_trials,
+    describe_interval,
+    format_duration,
+    format_exact_bytes,
+)
 
 _RETRACING = re.compile(
     r"\d+ out of the last \d+ calls to <function (?P<function>\S+).*? triggered tf\.function "
@@ -130,7 +136,8 @@ def describe_figure(record: Record, name: str) -> str:
 
 
 def describe_peak(record: Record) -> str:
-    """Return the peak to the byte; where processes differ, how many had which."""
+    """Return the peak to the byte; where processes differ, how many had which; where they may, how
+    many were seen."""
     value = record.metrics.get(TENSOR_PEAK)
     exact = format_exact_bytes(value) if value is not None else ""
     peaks = estimate.list_samples(record.trials, TENSOR_PEAK, record.spec)
@@ -144,4 +151,6 @@ def describe_peak(record: Record) -> str:
         exact += f"; {below}in {times} of {len(peaks)} processes"
         if min(peaks) < usual:
             exact += f", down to {format_metric(TENSOR_PEAK, min(peaks))}"
+    elif peaks and repeatability.can_vary(record.trials, record.spec.execution):
+        exact += f" in {count_things(len(peaks), 'process', 'processes')}; another may differ"
     return exact

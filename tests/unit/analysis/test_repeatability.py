@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from runner.analysis.repeatability import MOST, needs_more_trials
+from runner.analysis.repeatability import (
+    ALIKE,
+    LEAST,
+    MOST,
+    count_more_trials,
+    needs_more_trials,
+)
 from runner.records import Trial
 from tests.factories import memory_trial
 
@@ -46,3 +52,41 @@ def test_it_ends() -> None:
 
 def test_an_older_record_says_nothing_of_its_course_and_is_let_be() -> None:
     assert not needs_more_trials([memory_trial()], "graph")
+
+
+# Where time is bounded, as in `quick`.
+
+
+def costly(seconds: float, *peaks: float) -> list[Trial]:
+    return [
+        memory_trial(peak, index=i, graph_ops=True, course=str(i), seconds=seconds)
+        for i, peak in enumerate(peaks)
+    ]
+
+
+def test_three_costly_trials_within_one_per_cent_are_enough() -> None:
+    assert needs_more_trials(costly(2.0, 1e6, 1e6), "graph", 30.0)
+    assert not needs_more_trials(costly(2.0, 1e6, 1.009e6, 1e6), "graph", 30.0)
+    assert not needs_more_trials(costly(2.0, 1_000, 1_200, 1_000), "graph", 30.0), "256 bytes are"
+    assert needs_more_trials(costly(2.0, 1e6, 1.012e6, 1e6), "graph", 30.0)
+
+
+def test_cheap_trials_go_on_until_the_peak_is_known() -> None:
+    assert needs_more_trials(costly(0.1, 1e6, 1e6, 1e6), "graph", 30.0)
+
+
+def test_without_a_bound_costly_trials_go_on() -> None:
+    assert needs_more_trials(costly(60.0, 1e6, 1e6, 1e6), "graph")
+
+
+def test_no_trial_is_added_that_would_take_them_beyond_the_bound() -> None:
+    assert not needs_more_trials(costly(31.0, 1e6), "graph", 30.0)
+    assert needs_more_trials(costly(14.0, 1e6, 1.5e6), "graph", 30.0)
+    assert not needs_more_trials(costly(14.0, 1e6, 1.5e6, 1e6), "graph", 30.0)
+
+
+def test_how_many_more_there_will_be_follows_from_the_last_one() -> None:
+    assert count_more_trials(graph(1e6), "graph") == ALIKE - 1
+    assert count_more_trials(costly(2.0, 1e6), "graph", 30.0) == 2
+    assert count_more_trials(costly(2.0, 1e6, 1.5e6), "graph", 30.0) == LEAST - 2
+    assert count_more_trials([memory_trial(graph_ops=False)], "eager", 30.0) == 0

@@ -1,0 +1,71 @@
+"""The time to the first figure of a real model, and to its summary, against the plain program to
+its tenth step.
+
+    python -m tests.benchmarks real_models
+
+With `RUNNER_CLONES=FOLDER:FOLDER`, clones of other versions with an environment in `.venv`, it
+prints theirs as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.benchmarks import _real_models
+
+CELLS = (
+    ("efficientnet", "eager"),
+    ("efficientnet", "graph"),
+    ("gpt2", "eager"),
+    ("gpt2", "graph"),
+    ("mobilenet", "graph"),
+)
+HERE = Path(__file__).resolve().parents[2]
+WORDS = ("scenario=callable", "tracking=none")
+FIGURE = re.compile(r"peak\s+[\d.]+ [kMG]?B")
+
+
+def main() -> None:
+    clones = [Path(word) for word in os.environ.get("RUNNER_CLONES", "").split(":") if word]
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(_real_models.__file__, folder)  # where no package of ours is in the way
+        for model, execution in CELLS:
+            plain, _ = _time([sys.executable, "_real_models.py", model, execution], folder)
+            print(f"{model}, {execution}: {plain:.1f} s plainly to the tenth step")
+            for clone in (*clones, HERE):
+                words = [*WORDS, f"scenario.target=_real_models:{model}", f"execution={execution}"]
+                python = str(clone / ".venv" / "bin" / "python")
+                last, lines = _time([python, "-m", "runner", *words], folder)
+                first = next((seconds for seconds, line in lines if FIGURE.search(line)), last)
+                (trials,) = (line.strip() for _, line in lines if " trials (" in line)
+                print(
+                    f"  {clone}: first figure {first / plain:.2f} times that, "
+                    f"summary {last / plain:.2f}; {trials}",
+                    flush=True,
+                )
+
+
+def _time(command: list[str], folder: str) -> tuple[float, list[tuple[float, str]]]:
+    """Return the seconds until it has ended, and of each line that it prints."""
+    began, lines = time.monotonic(), []
+    environment = {**os.environ, "RUNNER_OUTPUTS": f"{folder}/outputs"}
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=folder,
+        env=environment,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines.append((time.monotonic() - began, line))
+    assert process.returncode == 0, "".join(line for _, line in lines)
+    return time.monotonic() - began, lines
