@@ -29,9 +29,9 @@ The bound, within which figures count as the same, and the interval:
 - Tensor memory: 256 bytes or 0.5 %, whichever is more. Where it repeats, the interval is a point.
   Of a peak that is drawn anew the interval is what was seen, most apart; Smirnov's exact test of
   two samples is shifted by the bound and gives one false alarm in a thousand (values that tie make
-  it rarer still). From fewer than seven processes it never speaks: then only peaks that lie further
-  apart than any graph's own do are told apart, by half of the larger. Figures that don't depend on the order of ops get a row beside it where they
-  repeat.
+  it rarer still). Fewer than seven processes are too few for it: then only peaks are told apart
+  that differ by half of the larger, further than any graph's own. Figures that don't depend on the
+  order of ops get a row beside it where they repeat.
 - Counts: nothing but the same number.
 
 A share of an amount is one of the larger side: it does not matter which side is the baseline.

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections import deque
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -141,10 +140,9 @@ def next_trial(run: Run) -> TrialSpec:
 
 def run_trial(server: TrialServer, run: Run, on_phase: OnPhase = lambda _: None) -> EndedTrial:
     """Run the next trial of a run."""
-    spec, started = next_trial(run), time.monotonic()
-    log = folders.make_log(run.folder)
+    spec, log = next_trial(run), folders.make_log(run.folder)
     trial = server.run(spec, run.experiment.measure.timeout_seconds, on_phase, log)
-    return EndedTrial(run, spec, trial, time.monotonic() - started)
+    return EndedTrial(run, spec, trial, trial.facts.seconds or 0.0)
 
 
 def run_alone(server: TrialServer, run: Run, notify: Notifier) -> EndedTrial:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
+from runner.analysis import estimate, repeatability
 from runner.analysis.objective import Objective
 from runner.analysis.selection import name_cell
 from runner.cell import Plan
@@ -27,6 +28,14 @@ from runner.engine.events import (
     TrialStarted,
 )
 from runner.engine.run import Run
+from runner.metrics import (
+    FIRST_CALL_SECONDS,
+    HOST_PEAK,
+    METRICS,
+    STEP_SECONDS,
+    TENSOR_PEAK,
+    format_metric,
+)
 from runner.render.text.console import redraw_line, understands_codes
 from runner.render.text.forecast import LOADING_SECONDS, Forecast
 from runner.render.words import count_things, format_duration
@@ -35,6 +44,11 @@ _BAR = 16
 
 QUIET_SECONDS = 30.0
 """Off a terminal a line is printed between two trials once this long has passed since the last."""
+
+WAITING_SECONDS = 5.0
+"""The first figures of a run are shown before its summary if that is so far away."""
+
+_FIRST_FIGURES = (TENSOR_PEAK, HOST_PEAK, STEP_SECONDS, FIRST_CALL_SECONDS)
 
 
 def describe_plan(plan: Plan, runs: Sequence[Run]) -> str:
@@ -63,6 +77,15 @@ def describe_plan(plan: Plan, runs: Sequence[Run]) -> str:
     return f"{cells}, {trials}, {time}"
 
 
+def _explain_added(run: Run) -> str:
+    """Return why a memory trial is run that was not asked for; nothing of one that was."""
+    if run.done["memory"] < run.evidence.memory:
+        return ""
+    if repeatability.has_differing(run.memory_trials):
+        return ", as processes of it differ"
+    return ", to see if this graph's peak repeats"
+
+
 @dataclass
 class Progress:
     """Trials and cells done, what failed, what runs now, time left."""
@@ -71,6 +94,9 @@ class Progress:
     """The plan; a sweep's is announced in a line."""
     stream: TextIO = field(default_factory=lambda: sys.stderr)
     clock: Callable[[], float] = time.monotonic
+    count_likely: Callable[[], Mapping[str, float]] = dict
+    """How many trials of each kind, more or less, the source may ask for that it has not yet."""
+    _forecast: Forecast = field(default_factory=Forecast)
     _cells: int = 0
     _cells_done: int = 0
     _failed: int = 0
@@ -88,19 +114,20 @@ class Progress:
                 self._draw_begun(run, f"worker {worker}")
             case TrialStarted(run, trial):
                 done = run.done[trial.kind]
-                total = done + run.count_missing()[trial.kind]
-                self._draw_begun(run, f"{trial.kind} {done + 1}/{total}")
+                total = done + run.count_missing(is_decided=False)[trial.kind]
+                why = _explain_added(run) if trial.kind == "memory" else ""
+                self._draw_begun(run, f"{trial.kind} {done + 1}/{total}{why}")
             case PhaseEntered(name):
                 if self._cells == 1:
                     self._draw(f"{self._what}, {name}")
             case TrialEnded(run, trial, seconds):
-                # The first one's time is TensorFlow's loading as well, and is left out.
-                own = seconds if self._is_loaded else max(0.0, seconds - LOADING_SECONDS)
-                self._forecast.count_trial(run, trial, own)
+                self._forecast.count_trial(run, trial, seconds)
                 self._is_loaded = True
                 self._done += 1
                 if run.next is None:
                     self._end_cell(run)
+                else:
+                    self._print_first_figures(run, trial.kind)
             case RecordWritten(run, is_new=True):
                 self._end_cell(run)  # a cluster's that was given up: no trial was its last
             case MeasurementEnded():
@@ -115,7 +142,7 @@ class Progress:
         self._is_announced = True
         if not runs:
             return
-        self._forecast = Forecast(runs)
+        self._forecast.add_runs(runs)
         self._cells += len(runs)
         self._open |= {id(run) for run in runs}
         self._done += sum(run.done.total() for run in runs)
@@ -132,6 +159,29 @@ class Progress:
         name = name_cell(swept) if swept else run.experiment.scenario_name
         self._what = f"{name}: {what}"
         self._draw(self._what if self._is_loaded else f"{self._what}, loading TensorFlow")
+
+    def _print_first_figures(self, run: Run, kind: str) -> None:
+        """Print what a run's first trial of a kind has shown, if the summary is not near."""
+        seconds = self._estimate_left()
+        if self._cells > 1 or run.done[kind] > 1 or seconds < WAITING_SECONDS:
+            return
+        trials, spec = run.read_trials(), run.experiment.spec
+        figures = [
+            f"{METRICS[name].heading} {format_metric(name, values[0])}"
+            for name in _FIRST_FIGURES
+            if METRICS[name].source == kind
+            and (values := estimate.list_samples(trials, name, spec))
+        ]
+        if figures:
+            redraw_line("", self.stream)
+            left = format_duration(seconds)
+            said = f"in its first {kind} trial: {', '.join(figures)}; about {left} left"
+            print(said, file=self.stream, flush=True)
+
+    def _estimate_left(self) -> float:
+        """Return the seconds that all that is left will take."""
+        likely = self._forecast.estimate_trials(self.count_likely())
+        return sum(self._forecast.seconds) / 2 + likely
 
     def _end_cell(self, run: Run) -> None:
         if id(run) in self._open:
@@ -158,7 +208,7 @@ class Progress:
         if self._failed:
             parts.append(f"{self._failed} failed")
         if self._is_loaded and left:
-            parts.append(f"about {format_duration(sum(self._forecast.seconds) / 2)} left")
+            parts.append(f"about {format_duration(self._estimate_left())} left")
         line = " · ".join([*parts, what])
         if on_terminal:
             redraw_line(line, self.stream)

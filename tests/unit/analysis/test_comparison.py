@@ -113,6 +113,31 @@ class TestMemory:
         shown = only(graph(500e3, *"aaaaaa"), graph(540e3, *"bbbbbb"), PEAK[0])
         assert (shown.verdict, shown.interval) == (RowVerdict.WORSE, (1.08, 1.08))
 
+    @pytest.mark.parametrize(
+        ("candidate", "verdict"),
+        [
+            ([1_010_000, 1_000_000, 1_004_000], "unclear"),  # within the range that was seen
+            ([1_040_000, 1_041_000, 1_040_000], "unclear"),  # beyond it, as a fourth might be
+            ([1_900_000, 1_901_000, 1_900_000], "unclear"),
+            ([2_100_000, 2_101_000, 2_100_000], "worse"),  # beyond what any graph moves by
+            ([450_000, 451_000, 450_000], "better"),
+            ([1_001_000, 1_000_000, 1_004_000], "same"),
+        ],
+    )
+    def test_three_processes_of_a_graph_tell_only_what_is_far_apart(
+        self, candidate: list[int], verdict: str
+    ) -> None:
+        def record(peaks: list[int], identity: str) -> Record:
+            trials = [
+                memory_trial(peak, index=i, graph_ops=True, course=f"{identity}{i}")
+                for i, peak in enumerate(peaks)
+            ]
+            return measured(*trials, id=identity)
+
+        pair = (record([1_001_000, 1_000_000, 1_004_000], "a"), record(candidate, "b"))
+        (row,) = compare([Pair(*pair, "a", "b")], ["tensor_peak_bytes"]).rows
+        assert row.verdict == verdict
+
     def test_what_is_held_is_compared_beside_a_peak_that_moves(self) -> None:
         one = [memory_trial(peak, [40_000.0] * 5) for peak in (500e3, 540e3, 520e3)]
         other = [memory_trial(peak, [45_000.0] * 5) for peak in (505e3, 545e3, 525e3)]

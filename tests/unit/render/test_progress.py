@@ -132,6 +132,37 @@ def test_off_a_terminal_a_long_run_says_now_and_then_how_far_it_is(runs: list[Ru
     assert second.startswith("4/16 trials")
 
 
+def test_the_first_figures_of_a_long_run_are_shown_as_they_are_known(runs: list[Run]) -> None:
+    stream = io.StringIO()
+    seen = Progress(stream=stream)
+    seen.on(CellsOpened(runs[:1]))
+    run_next_trial(seen, runs[0], 20.0)
+    run_next_trial(seen, runs[0], 10.0)
+    run_next_trial(seen, runs[0], 10.0)
+    first, second = stream.getvalue().splitlines()
+    assert first.startswith("in its first memory trial: tensor peak 500 kB; about ")
+    assert second.startswith("in its first timing trial: host peak 30.0 MB, step 1.00 ms, first ")
+    assert second.endswith("; about 20 s left")
+
+
+def test_a_memory_trial_that_is_added_says_why(runs: list[Run]) -> None:
+    stream = Terminal()
+    seen = Progress(stream=stream)
+    seen.on(CellsOpened(runs[:1]))
+    for number, peak in enumerate((5e5, 5e5, 6e5)):
+        made = memory_trial(peak, index=number, graph_ops=True, course="a", seconds=2.0)
+        run_next_trial(seen, runs[0], 2.0, made)
+    spec = next_trial(runs[0])
+    seen.on(TrialStarted(runs[0], spec))
+    begun = [line.partition(": ")[2] for line in stream.drawn if ": memory" in line]
+    assert begun[0].startswith("memory 1/1")
+    assert begun[1:3] == [
+        "memory 2/3, to see if this graph's peak repeats",
+        "memory 3/3, to see if this graph's peak repeats",
+    ]
+    assert begun[3].endswith(", as processes of it differ")
+
+
 def test_a_single_run_is_not_announced(runs: list[Run]) -> None:
     stream = io.StringIO()
     alone = composition.compose_plan(["scenario=numpy_loop", "tracking=none"])
@@ -188,3 +219,24 @@ def test_what_a_failed_cell_will_not_run_is_not_ahead(runs: list[Run]) -> None:
     runs[0].add_trial(failed)
     forecast.count_trial(runs[0], spec, 1.0)
     assert forecast.left == {"memory": 3, "timing": 9}
+
+
+def test_trials_that_will_be_added_are_ahead(runs: list[Run]) -> None:
+    forecast = Forecast(runs[:1])
+    made = memory_trial(graph_ops=True, course="a", seconds=2.0)
+    end_trial(forecast, runs[0], made, 2.0)
+    assert forecast.left == {"memory": 2, "timing": 3}
+
+
+def test_a_cell_s_own_memory_trials_tell_what_its_others_take(runs: list[Run]) -> None:
+    forecast = Forecast(runs[:2])
+    end_trial(forecast, runs[0], memory_trial(), 1.0)
+    end_trial(forecast, runs[1], memory_trial(), 10.0)
+    end_trial(forecast, runs[0], timing_trial(), 2.0)
+    assert forecast.seconds[0] == pytest.approx(2 * 2.0 + 3 * 20.0)
+
+
+def test_what_trials_took_before_a_sweep_was_resumed_counts(runs: list[Run]) -> None:
+    runs[0].add_trial(memory_trial(seconds=10.0))
+    least, most = Forecast(runs[:1]).seconds
+    assert 3 * 5.0 <= least < most <= 3 * 11.0

@@ -170,6 +170,24 @@ def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen(
     assert describe_peak(measured(*trials)) == says
 
 
+@pytest.mark.parametrize(
+    ("courses", "says"),
+    [
+        ("abc", "500,000 bytes in 3 processes; another may differ"),
+        ("a", "500,000 bytes in 1 process; another may differ"),
+        ("aaaaaa", "500,000 bytes"),
+    ],
+)
+def test_a_peak_not_shown_to_repeat_says_of_how_many_processes_it_is(
+    courses: str, says: str
+) -> None:
+    trials = [
+        memory_trial(index=index, graph_ops=True, course=course)
+        for index, course in enumerate(courses)
+    ]
+    assert describe_peak(measured(*trials)) == says
+
+
 def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: Path) -> None:
     said = "5 out of the last 5 calls to <function step at 0x7f1> triggered tf.function retracing."
     rest = " Tracing is expensive and the excessive number of tracings could be due to (1) ..."
