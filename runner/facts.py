@@ -158,6 +158,12 @@ class Container:
     made_at: tuple[str, Whole] | None = None
     chain: tuple[str, ...] = ()
     """From what has a name down to it."""
+    frees: tuple[tuple[str, Whole], ...] = ()
+    """The lines whose memory went when it was emptied."""
+    frees_native: Real = 0.0
+    """Bytes a step of C++ that went with it."""
+    also: tuple[str, ...] = ()
+    """Other containers that had to be emptied with it, for they hold the same."""
 
 
 class GrowingFunction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

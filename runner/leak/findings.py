@@ -32,6 +32,8 @@ class Holder:
     what: str = ""
     chain: tuple[str, ...] = ()
     """From a variable that the user knows down to what grows."""
+    is_held: bool = False
+    """What the chain ends at was emptied, and gave it back; else the chain only reaches it."""
 
     @property
     def where(self) -> str:
@@ -130,7 +132,11 @@ class Leak:
     def to_json(self) -> dict[str, Any]:
         """Return every field that `leak --json` prints."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        return {name: value for name, value in fields.items() if name != "notes"}
+        del fields["notes"]
+        for holder in fields["holders"]:
+            if not holder.pop("is_held") and holder["chain"]:
+                holder["what"] += "; the chain reaches it, and was not shown to hold it"
+        return fields
 
     @property
     def was_measured(self) -> bool:

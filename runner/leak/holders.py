@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from runner.facts import Container, GrowingFunction, HostFindings, Survivor
+from runner.facts import GrowingFunction, HostFindings, Survivor
 from runner.leak.findings import Holder, StoppedHolder
 from runner.records import THREAD_STACKS, THREAD_START
 
@@ -24,8 +24,8 @@ a second."""
 _MOST_OF = 0.8
 """Share of what a kind grows by: a line that makes as much of it is taken to have made the rest."""
 
-_KIND_OF = {"EagerTensor": "tensor", "ResourceVariable": "tensor", "FuncGraph": "graph"}
-"""Type of an element of a container -> kind of holder; any other type is Python's."""
+_CPP = ("native", "executable")
+"""Kinds that no object of Python's stands for."""
 
 
 def find_holders(held: HostFindings) -> tuple[list[Holder], list[StoppedHolder]]:
@@ -43,10 +43,10 @@ def find_holders(held: HostFindings) -> tuple[list[Holder], list[StoppedHolder]]
             kind, float(round(_rate(size))), count, file, line, largest.code, largest.what
         )
         if is_growing(size) and _rate(size) >= LEAST_BYTES / 4:
-            found.append(_add_chain(holder, held))
+            found.append(holder)
         elif _has_stopped(size):
             stopped.append(StoppedHolder(kind, holder.where, holder.what, size[-1]))
-    return found, sorted(stopped, key=lambda each: -each.bytes)
+    return list(_add_chains(found, held)), sorted(stopped, key=lambda each: -each.bytes)
 
 
 def is_growing(series: Sequence[float]) -> bool:
@@ -140,42 +140,38 @@ def _move(survivor: Survivor, there: Survivor) -> Survivor:
 # Chains: from a name that the user knows to what grows.
 
 
-def _add_chain(holder: Holder, held: HostFindings) -> Holder:
-    """Return the holder with the container whose newest elements were made at its line, else with
-    one that grows by things of its kind; a graph also with the function that was traced."""
-    chain, what = _find_chain(holder, held), holder.what
-    if holder.kind in ("graph", "executable") and held.functions:
-        what = "; ".join([what, *map(_describe_traces, held.functions)])
-        first = held.functions[0]
-        where = f" at {first.file}:{first.line}" if first.file else ""
-        chain = chain or (f"`{first.name}`, a tf.function{where}",)
-    return replace(holder, chain=chain, what=what)
+def _add_chains(holders: Sequence[Holder], held: HostFindings) -> Iterator[Holder]:
+    """Yield each holder with the container that gave its line's memory back when it was emptied,
+    else with one that only reaches what the line makes; a graph also with the function that was
+    traced.
+
+    Memory of C++ has a container if the container gave back as much of it. What is left of that is
+    the next one's: tensors come first, as their objects in Python went.
+    """
+    native = {each: each.frees_native for each in held.containers}
+    for holder in sorted(holders, key=lambda each: each.kind in _CPP):
+        container = next((each for each in native if _has(each.frees, holder)), None)
+        if container and holder.kind in ("tensor", *_CPP):
+            is_whole = native[container] > holder.bytes_per_step / 2
+            native[container] -= holder.bytes_per_step
+            container = container if is_whole or holder.kind == "tensor" else None
+        is_held = container is not None
+        is_thread = holder.what in (THREAD_STACKS, THREAD_START)
+        if container is None and (holder.kind not in _CPP or is_thread):
+            container = next((each for each in native if _has(each.lines, holder)), None)
+        chain = container.chain if container else ()
+        also = container.also if container and is_held else ()
+        what = "; ".join([holder.what, *(f"{each} holds it, too" for each in also)])
+        if holder.kind in ("graph", "executable") and held.functions:
+            what = "; ".join([what, *map(_describe_traces, held.functions)])
+            first = held.functions[0]
+            where = f" at {first.file}:{first.line}" if first.file else ""
+            chain = chain or (f"`{first.name}`, a tf.function{where}",)
+        yield replace(holder, chain=chain, what=what, is_held=is_held)
 
 
-def _find_chain(holder: Holder, held: HostFindings) -> tuple[str, ...]:
-    for each in held.containers:
-        lines = [line for file, line in each.lines if _is_same_file(file, holder.file)]
-        if holder.line in lines:
-            return each.chain
-    for each in held.containers:
-        if not each.lines and _KIND_OF.get(each.of, "python") == holder.kind:
-            return each.chain
-    # A tensor that a tape has seen names the line where it got its attributes, not its own.
-    strays = [
-        each
-        for each in held.containers
-        if _KIND_OF.get(each.of) == holder.kind and not _is_made_by_any(each, held.survivors)
-    ]
-    return strays[0].chain if len(strays) == 1 else ()
-
-
-def _is_made_by_any(container: Container, survivors: Sequence[Survivor]) -> bool:
-    lines = [(each.file, each.line) for each in survivors if each.file and is_growing(each.bytes)]
-    return any(
-        _is_same_file(file, other) and line == at
-        for file, line in container.lines
-        for other, at in lines
-    )
+def _has(lines: Iterable[tuple[str, int]], holder: Holder) -> bool:
+    return any(at == holder.line and _is_same_file(file, holder.file) for file, at in lines)
 
 
 def _is_same_file(one: str, other: str | None) -> bool:

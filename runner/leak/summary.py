@@ -43,7 +43,8 @@ def _list_holders(leak: Leak) -> Iterator[str]:
         count = each.count_per_step
         times = "" if count is None else f"{count:,.0f}" if count >= 100 else f"{count:.3g}"
         place = f"{each.where}   {each.code}" if each.code else each.where
-        chain = f"held by {' > '.join(each.chain)}" if each.chain else ""
+        how = "held by" if each.is_held else "reached by"
+        chain = f"{how} {' > '.join(each.chain)}" if each.chain else ""
         where = "\n".join(filter(None, (place, each.what, chain)))
         rows.append([_format_size(each.bytes_per_step), each.kind, times, where])
     yield ""

@@ -1,32 +1,44 @@
-"""Find which containers grow from step to step, with which lines' objects, and who holds them.
+"""Find which containers grow from step to step, and which of them holds what stays.
 
     look, some steps under Python's own tracer of allocations, look again
 
-    a container that was there and is longer by an    its newest elements name the lines, and
-    element every other step at least                 `ReferenceChains` the way to it
-    else a type with one object more every other      the way to one of the newest: a chain of
-    step                                              objects, each of which holds the next
+    a container that was there and is longer by an    is emptied, in a fork (`counterfactual`)
+    element every other step at least
+    a line whose objects are in none of these         the way to an object that it made is cut, at
+                                                      one link after the other from its name on
 
-The tracer says of any object which lines made it. Child side.
+What then goes, by the user's line that made it, the container holds: alone, or with others where
+each of them is needed. Where nothing can be emptied, or something else holds it too, the way is
+kept as one that reaches it. Child side.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 import sys
 import threading
 import tracemalloc
 import types
 import weakref
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from runner.facts import Container, GrowingFunction
-from runner.meters.code_owner import SCENARIO, USERS, find_owner
+from runner.meters.host.counterfactual import Kept, Line, find_birth, measure_without
 from runner.meters.host.function_traces import TraceCounter
-from runner.meters.host.reference_chains import CONTAINERS, ReferenceChains, describe_function
+from runner.meters.host.reference_chains import (
+    CONTAINERS,
+    Chain,
+    ReferenceChains,
+    cut_link,
+    describe_function,
+    empty,
+)
 
 _MAPPINGS = {dict, OrderedDict, defaultdict, Counter}
 _MOST_FRAMES = 100
@@ -36,11 +48,34 @@ _MOST_INSIDE = 3000
 """Objects that are looked through for the lines that made an element."""
 _NEWEST = 5
 """Elements of a container that stand for all that it gained."""
+_MOST_LINES, _MOST_LINKS = 3, 4
+"""Lines whose objects are looked for one by one, and links of the way to one that are cut."""
+_MOST_MADE = 500
+"""Objects at either end of those that were made, among which one of a line is looked for."""
+_PARTS = (tuple, types.CellType, types.FrameType)
+"""Parts of something else, which has a name sooner."""
+_NEARLY_ALL = 0.8
+"""Share of a line's memory: what gives as much back has held it."""
+_LEAST_BYTES = 32
+"""A step, of a line: nobody asks who holds less."""
 
 _RUNNING: dict[int, threading.Thread] = vars(threading)["_active"]
 """Python's list of running threads."""
 
-Line = tuple[str, int]
+
+@dataclass
+class _Way:
+    """A container that grows, the way to it, and what stays without its elements."""
+
+    found: Container
+    empty: Callable[[], None] | None
+    """None: it can't be emptied."""
+    is_users: bool
+    without: Kept | None = None
+
+    @property
+    def left(self) -> float:
+        return self.without.total if self.without else math.inf
 
 
 class HolderSearch:
@@ -54,7 +89,6 @@ class HolderSearch:
         objects = gc.get_objects()
         self._lengths = {id(each): _count_elements(each) for each in _list_containers(objects)}
         self._known = frozenset(map(id, objects))
-        self._types = Counter(map(type, objects))
         del objects
         tracemalloc.start(_MOST_FRAMES)  # last: under it the look takes four times as long
 
@@ -64,21 +98,18 @@ class HolderSearch:
         """Return what grew in those steps, with the way to it, and which functions were traced
         again; `step` is the step itself."""
         gc.collect()
-        objects = gc.get_objects()
-        chains = ReferenceChains(step)
-        containers = list(self._find_grown(objects, steps, chains))
-        functions = self._functions.find_retraced(objects, steps)
-        if not containers:
-            containers = list(self._find_multiplied(objects, steps, chains))
+        functions = self._functions.find_retraced(gc.get_objects(), steps)
+        # Nothing here may hold an element of them: it would not go when it is let go.
+        ways = self._list_grown(steps, step)
+        containers = list(self._judge(ways, steps, step))
         tracemalloc.stop()
         return tuple(containers), tuple(functions)
 
-    def _find_grown(
-        self, objects: list[Any], steps: int, chains: ReferenceChains
-    ) -> Iterator[Container]:
-        """Yield the containers that were there before and are longer by an element every other
+    def _list_grown(self, steps: int, step: Any) -> list[_Way]:
+        """Return the containers that were there before and are longer by an element every other
         step; not those that hold weak references alone, or to which nobody knows the way."""
-        longer = []
+        objects, chains = gc.get_objects(), ReferenceChains(step)
+        longer, ways = [], []
         for each in _list_containers(objects):
             grown = _count_elements(each) - self._lengths.get(id(each), sys.maxsize)
             if grown >= max(2, steps / 2):
@@ -87,53 +118,97 @@ class HolderSearch:
         for grown, container in longer[:_MOST_HOLDERS]:
             values = list(dict.values(container) if isinstance(container, dict) else container)
             newest = list(islice(reversed(values), min(grown, _NEWEST)))  # sets have no order
-            chain = chains.find(container)
-            if container is _RUNNING:  # what they run is closer to a person than Python's list
+            chain, made_at = chains.find(container), None
+            is_running = container is _RUNNING
+            if is_running:  # what they run is closer to a person than Python's list
                 target = getattr(newest[0], "_target", None)
                 function = f" of {describe_function(target)}" if target else ""
-                chain = [f"running threads{function}"]
+                chain = Chain([f"running threads{function}"])
+                made_at = next(filter(None, map(self._find_birth, newest)), None)
             if chain is None or all(isinstance(each, weakref.ref) for each in newest):
                 continue
             kinds = Counter(type(each).__name__ for each in newest).most_common(2)
-            made_at = next(filter(None, map(self._find_birth, newest)), None)
-            yield self._describe(
-                " and ".join(name for name, _ in kinds), grown / steps, newest, chain, made_at
-            )
+            what = " and ".join(name for name, _ in kinds)
+            lines = tuple(sorted(self._find_lines(newest)))
+            found = _describe(what, grown / steps, chain, lines, made_at)
+            emptying = partial(empty, container, chain.holder)
+            ways.append(_Way(found, None if is_running else emptying, chain.is_users))
+        return ways
 
-    def _find_multiplied(
-        self, objects: list[Any], steps: int, chains: ReferenceChains
-    ) -> Iterator[Container]:
-        """Yield, for each type of which there is one more every other step, one of the newest."""
-        more = Counter(map(type, objects))
-        more.subtract(self._types)
-        for kind, count in more.most_common(_MOST_HOLDERS):
-            if count < max(2, steps / 2):
-                break
-            made = [
-                each
-                for each in objects
-                if type(each) is kind and id(each) not in self._known and self._find_birth(each)
-            ]
-            ends = made[-1:] + made[:1]  # in a chain of them, one end is near to what has a name
-            chain = min(filter(None, map(chains.find, ends)), key=len, default=None)
-            if chain is not None:
-                yield self._describe(kind.__name__, count / steps, made[-3:], chain)
-
-    def _describe(
-        self,
-        what: str,
-        per_step: float,
-        newest: list[Any],
-        chain: list[str],
-        made_at: Line | None = None,
-    ) -> Container:
-        return Container(
-            grows_by=per_step,
-            of=what,
-            lines=tuple(sorted(self._find_lines(newest))),
-            made_at=made_at,
-            chain=(*chain, f"{per_step:.3g} {what} a step"),
+    def _judge(self, ways: list[_Way], steps: int, step: Any) -> Iterator[Container]:
+        """Yield what holds the memory of which lines, then what only reaches some."""
+        whole = measure_without([])
+        if whole is None:
+            yield from (way.found for way in ways)
+            return
+        asked = [line for line, size in whole.lines.items() if size >= _LEAST_BYTES * steps]
+        asked.sort(key=lambda line: -whole.lines[line])
+        for way in ways:
+            if asked and way.empty:
+                way.without = measure_without([way.empty])
+        # Of those that give back the same, the user's, and the one that gives more, comes first.
+        ways.sort(
+            key=lambda way: (not way.is_users, way.without.total if way.without else math.inf)
         )
+        held: dict[tuple[int, ...], list[Line]] = defaultdict(list)
+        for line in asked:
+            if numbers := _find_holding(ways, whole, line):
+                held[numbers].append(line)
+        for (first, *others), lines in held.items():
+            without = _measure_without_all(ways, [first, *others])
+            yield replace(
+                ways[first].found,
+                frees=tuple(lines),
+                frees_native=(whole.native - without.native) / steps if without else 0.0,
+                also=tuple(" > ".join(ways[each].found.chain[:-1]) for each in others),
+            )
+        firsts = {numbers[0] for numbers in held}
+        yield from (way.found for number, way in enumerate(ways) if number not in firsts)
+        reached = {line for way in ways for line in way.found.lines}
+        reached.update(line for lines in held.values() for line in lines)
+        for line in [line for line in asked if line not in reached][:_MOST_LINES]:
+            if found := self._find_by_links(line, whole, steps, step):
+                yield found
+
+    def _find_by_links(self, line: Line, whole: Kept, steps: int, step: Any) -> Container | None:
+        """Return the way to an object that a line made; with the line's memory, if that goes when a
+        link of the way is cut."""
+        sample = self._find_sample(line, step)
+        if sample is None:
+            return None
+        what, count, chain = sample
+        found = _describe(what, count / steps, chain, (line,))
+        links = len(chain.links_to_cut)
+        del sample, chain  # they hold what is to go
+        for number in range(min(links, _MOST_LINKS)):
+            without = measure_without([partial(self._cut_link, line, step, number)])
+            if without and _gives_back(without, whole, line):
+                native = (whole.native - without.native) / steps
+                return replace(found, frees=(line,), frees_native=native)
+        return found
+
+    def _cut_link(self, line: Line, step: Any, number: int) -> None:
+        """Cut a link of the way that is found once more: to keep it would be to hold its end."""
+        if sample := self._find_sample(line, step):
+            holder, held = sample[2].links_to_cut[number]
+            cut_link(holder, held)
+
+    def _find_sample(self, line: Line, step: Any) -> tuple[str, int, Chain] | None:
+        """Return the type of which a line has made most, how many there are, and the way to one."""
+        made = [each for each in gc.get_objects() if id(each) not in self._known]
+        if len(made) > 2 * _MOST_MADE:
+            made = made[:_MOST_MADE] + made[-_MOST_MADE:]
+        made = [each for each in made if not isinstance(each, _PARTS)]
+        made = [each for each in made if self._find_birth(each) == line]
+        if not made:
+            return None
+        ((kind, count),) = Counter(map(type, made)).most_common(1)
+        of_kind = [each for each in made if type(each) is kind]
+        chains = ReferenceChains(step)
+        ends = (of_kind[-1], of_kind[0])  # in a chain of them, one end is near to what has a name
+        found = [chain for each in ends if (chain := chains.find(each))]
+        chain = min(found, key=lambda chain: len(chain.links), default=None)
+        return None if chain is None else (kind.__name__, count, chain)
 
     def _find_lines(self, elements: list[Any]) -> set[Line]:
         """Return the user's lines that made these, or what they hold and nobody held before."""
@@ -148,7 +223,7 @@ class HolderSearch:
                 if isinstance(each, type | types.ModuleType):
                     continue
                 seen.add(id(each))
-                if line := _find_line(each):
+                if line := find_birth(each):
                     lines.add(line)
                 below.extend(gc.get_referents(each))
             level = below[:_MOST_INSIDE]
@@ -159,7 +234,45 @@ class HolderSearch:
         whose attributes lie before it in memory, as Python 3.11 has them, tracemalloc does not
         find."""
         inside = (each for each in gc.get_referents(value) if id(each) not in self._known)
-        return _find_line(value) or next(filter(None, map(_find_line, inside)), None)
+        return find_birth(value) or next(filter(None, map(find_birth, inside)), None)
+
+
+def _find_holding(ways: Sequence[_Way], whole: Kept, line: Line) -> tuple[int, ...]:
+    """Return the numbers of those that hold a line's memory: of one that holds it alone, else of
+    several that each are needed; none where something else holds it, too."""
+    for number, way in enumerate(ways):
+        if _gives_back(way.without, whole, line):
+            return (number,)
+    needed = [number for number, way in enumerate(ways) if way.without and line in way.found.lines]
+    if len(needed) < 2 or not _gives_back(_measure_without_all(ways, needed), whole, line):
+        return ()
+    for number in reversed(needed):
+        fewer = [each for each in needed if each != number]
+        if _gives_back(_measure_without_all(ways, fewer), whole, line):
+            needed = fewer
+    return tuple(needed)
+
+
+def _measure_without_all(ways: Sequence[_Way], numbers: Sequence[int]) -> Kept | None:
+    if len(numbers) == 1:
+        return ways[numbers[0]].without
+    return measure_without([cut for number in numbers if (cut := ways[number].empty)])
+
+
+def _gives_back(without: Kept | None, whole: Kept, line: Line) -> bool:
+    left = (1 - _NEARLY_ALL) * whole.lines[line]
+    return without is not None and without.lines.get(line, 0) <= left
+
+
+def _describe(
+    what: str,
+    per_step: float,
+    chain: Chain,
+    lines: tuple[Line, ...],
+    made_at: Line | None = None,
+) -> Container:
+    last = f"{per_step:.3g} {what} a step"
+    return Container(per_step, what, lines, made_at, (*chain.links, last))
 
 
 def _list_containers(objects: list[Any]) -> list[Any]:
@@ -177,14 +290,3 @@ def _count_elements(container: Any) -> int:
     """Return its length; a class derived from a container may count otherwise."""
     base = next(each for each in CONTAINERS if isinstance(container, each))
     return base.__len__(container)
-
-
-def _find_line(value: Any) -> Line | None:
-    """Return the innermost line of the user's that made it; else of a scenario."""
-    trace = tracemalloc.get_object_traceback(value)
-    lines = [(frame.filename, frame.lineno) for frame in reversed(trace or ())]
-    for wanted in (USERS, SCENARIO):
-        for file, line in lines:
-            if find_owner(file) == wanted:
-                return file, line
-    return None

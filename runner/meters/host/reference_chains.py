@@ -10,6 +10,7 @@ the runner hold themselves is left out. Child side.
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import gc
 import inspect
@@ -18,15 +19,18 @@ import re
 import sys
 import threading
 import types
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runner.meters.code_owner import RUNNER, SCENARIO, USERS, find_owner, make_relative
+from runner.meters.code_owner import PYTHON, RUNNER, SCENARIO, USERS, find_owner, make_relative
 
 CONTAINERS = (list, dict, set, deque)
 """And what is derived from them."""
+
+_USERS = (USERS, SCENARIO)
 
 _MOST_LEVELS = 14
 _MOST_IN_LEVEL = 40
@@ -35,6 +39,20 @@ _OF_THE_SEARCH = 10_000
 
 _Above = dict[int, tuple[Any, Any]]
 """By an object's identity: itself, and what it holds on the way down."""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A way down to an object."""
+
+    links: list[str]
+    """In words."""
+    is_users: bool = True
+    """No link of it is a library's."""
+    links_to_cut: list[tuple[Any, Any]] = field(default_factory=list)
+    """What `cut_link` takes: who holds, and what it holds."""
+    holder: Any = None
+    """What holds the object itself."""
 
 
 class ReferenceChains:
@@ -61,7 +79,7 @@ class ReferenceChains:
             for value in frame.f_locals.values()
         }
 
-    def find(self, target: Any) -> list[str] | None:
+    def find(self, target: Any) -> Chain | None:
         """Return the way to an object, what a person knows first; None where nothing with a name
         was found."""
         above: _Above = {id(target): (target, None)}
@@ -70,7 +88,7 @@ class ReferenceChains:
             for each in level:
                 root = self._describe_root(each, above)
                 if root:
-                    return [root, *self._describe_links(each, above)]
+                    return self._make_chain(root, each, target, above)
             level = self._find_level_above(level, above)
         return None
 
@@ -103,8 +121,12 @@ class ReferenceChains:
         held = above[id(each)][1]
         if id(each) in self._modules and held is not None:
             return _describe_global(self._modules[id(each)], each, held)
-        if isinstance(each, types.FrameType):
+        if id(each) in self._frames:
             return self._describe_local(each, held)
+        if isinstance(each, contextvars.Context):
+            found = ((var.name, value) for var, value in each.items() if id(value) in above)
+            name, value = next(found, (None, None))
+            return name and f"`{name}`, a {type(value).__name__} in a context variable"
         if isinstance(each, threading.Thread):
             return f"thread {each.name!r}"
         if isinstance(each, type) and held is not None:
@@ -119,23 +141,32 @@ class ReferenceChains:
         return None if frame is None else self._describe_local(frame, each)
 
     def _describe_local(self, frame: types.FrameType, held: Any) -> str:
-        code = frame.f_code
         name = _find_key(dict(frame.f_locals), held)
         kind = f", a {type(held).__name__}" if name else ""
-        where = f"{code.co_name} ({shorten(code.co_filename)}:{code.co_firstlineno})"
+        where = _describe_code(frame.f_code)
         thread = self._frames.get(id(frame), (None, None))[1]
         is_main = thread in (None, threading.main_thread().name)
         running = "" if is_main else f", running in thread {thread}"
         return f"`{name or '?'}`{kind} in {where}{running}"
 
-    def _describe_links(self, root: Any, above: _Above) -> list[str]:
-        """Return how each holds the next; what has no name of its own is left out."""
-        links = []
-        each, held = above[id(root)]
+    def _make_chain(self, root: str, named: Any, target: Any, above: _Above) -> Chain:
+        """Return how each holds the next, from what has a name by itself; what has none of its own
+        is left out."""
+        path = [above[id(named)]]
+        while (held := path[-1][1]) is not None:
+            path.append(above[id(held)])
+        holders = [each for each, _ in path[:-1]]
+        if frame := self._locals.get(id(named)):
+            holders.insert(0, frame)
+        is_users = all(_is_users(each, self._modules.get(id(each))) for each in holders)
+        cuts = [(each, held) for each, held in path[:-1] if _can_be_cut(each)]
+
+        links = [root]
+        each, held = path[0]
         if isinstance(each, types.FrameType | type) or id(each) in self._modules:
             each, held = above[id(_skip_dict(each, held, above))]  # the root has named it already
         while held is not None:
-            if isinstance(each, types.FunctionType) and held is each.__closure__:
+            if isinstance(each, types.FunctionType) and held is each.__closure__ is not target:
                 held = above[id(held)][1]
                 links.append(_describe_cell(each, held))
             else:
@@ -143,7 +174,7 @@ class ReferenceChains:
                 if link := _describe_link(each, held):
                     links.append(link)
             each, held = above[id(held)]
-        return links
+        return Chain(links, is_users, cuts, holders[-1] if holders else None)
 
 
 def _skip_dict(holder: Any, held: Any, above: Mapping[int, tuple[Any, Any]]) -> Any:
@@ -163,7 +194,8 @@ def _describe_link(holder: Any, held: Any) -> str | None:
     a function's cache              the cache of link (train.py:7), maxsize=128
     a dict                          ['head'], a list
     a list, tuple, set, deque       in a list
-    a cell, a method, a frame       nothing: the next link says it
+    a cell, a method, a context     nothing: the next link says it
+    a generator, a frame            `seen`, a list in collect (train.py:9)
     anything else                   .before, a list of Kept
     """
     kind = f", a {type(held).__name__}" if isinstance(held, CONTAINERS) else ""
@@ -178,12 +210,16 @@ def _describe_link(holder: Any, held: Any) -> str | None:
         return None if key is None else f"[{text}]{kind}"
     if isinstance(holder, list | tuple | set | deque):
         return f"in a {type(holder).__name__}"
-    if isinstance(holder, types.CellType | types.MethodType | types.FrameType):
+    is_of_context = isinstance(holder, contextvars.Context) or type(holder).__name__[:4] == "hamt"
+    if is_of_context or isinstance(holder, types.CellType | types.MethodType):
         return None
+    if frame := _get_frame(holder):
+        name = _find_key(dict(frame.f_locals), held)
+        return f"`{name or '?'}`{kind} in {_describe_code(frame.f_code)}"
     module = type(holder).__module__
-    file = getattr(sys.modules.get(module), "__file__", None)
-    is_users = file is None or find_owner(file) in (USERS, SCENARIO)
-    owner = f"{'' if is_users else module.partition('.')[0] + '.'}{type(holder).__name__}"
+    owner = type(holder).__name__
+    if _find_owner_of_module(module) not in _USERS:
+        owner = f"{module.partition('.')[0]}.{owner}"
     name = _find_key(getattr(holder, "__dict__", {}), held)
     return f".{name}{kind} of {owner}" if name else owner
 
@@ -198,6 +234,66 @@ def _describe_cell(function: types.FunctionType, cell: types.CellType) -> str:
     return f"`{name}`, a {type(content).__name__} that {describe_function(function)} closes over"
 
 
+def _get_frame(holder: Any) -> types.FrameType | None:
+    """Return a frame that is kept: itself, or of what waits to go on."""
+    if isinstance(holder, types.FrameType):
+        return holder
+    if isinstance(holder, types.GeneratorType):
+        return holder.gi_frame
+    if isinstance(holder, types.CoroutineType):
+        return holder.cr_frame
+    return holder.ag_frame if isinstance(holder, types.AsyncGeneratorType) else None
+
+
+def _is_users(holder: Any, module: str | None) -> bool:
+    """Return False for a library's, and for what holds weakly; `module` where these are the names
+    of one. Python's own may be anybody's."""
+    frame = _get_frame(holder)
+    code = frame.f_code if frame else getattr(holder, "__code__", None)
+    if isinstance(code, types.CodeType):
+        return find_owner(code.co_filename) in _USERS
+    name = module or (holder if isinstance(holder, type) else type(holder)).__module__
+    if "weakref" in name:
+        return False
+    return _find_owner_of_module(name) in (*_USERS, *(() if module else (PYTHON,)))
+
+
+def _find_owner_of_module(name: str) -> str:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:  # the user's main program may have none
+        return PYTHON if name in sys.builtin_module_names else USERS
+    return find_owner(file)
+
+
+# Cuts: of what a way is made of, in a fork alone, as nothing is put back.
+
+
+def empty(container: Any, holder: Any = None) -> None:
+    """Take out all its elements, whatever a class derived from it does; `holder` has it."""
+    if isinstance(holder, functools._lru_cache_wrapper):  # it has each in a list of its own, too
+        holder.cache_clear()
+    kinds = (OrderedDict, *CONTAINERS)
+    next(each for each in kinds if isinstance(container, each)).clear(container)
+
+
+def _can_be_cut(holder: Any) -> bool:
+    return isinstance(holder, (*CONTAINERS, types.CellType)) or isinstance(
+        getattr(holder, "__dict__", None), dict
+    )
+
+
+def cut_link(holder: Any, held: Any) -> None:
+    """Let what holds let go, by the one name or place that it has it under."""
+    if isinstance(holder, types.CellType):
+        del holder.cell_contents
+    elif isinstance(holder, CONTAINERS) and not isinstance(holder, dict):
+        empty(holder)
+    else:
+        names = holder if isinstance(holder, dict) else holder.__dict__
+        kind = OrderedDict if isinstance(names, OrderedDict) else dict
+        kind.pop(names, _find_key(names, held), None)
+
+
 def _find_key(mapping: Any, value: Any) -> Any:
     """Return the key of a value, or None; objects may answer to `__dict__` with anything."""
     if not isinstance(mapping, dict):
@@ -210,12 +306,16 @@ def describe_function(function: Any) -> str:
     python = inspect.unwrap(getattr(function, "python_function", function))
     code = getattr(python, "__code__", None)
     name = getattr(python, "__name__", type(python).__name__)
-    return f"{name} ({shorten(code.co_filename)}:{code.co_firstlineno})" if code else str(name)
+    return _describe_code(code, name) if code else str(name)
+
+
+def _describe_code(code: types.CodeType, name: str | None = None) -> str:
+    return f"{name or code.co_name} ({shorten(code.co_filename)}:{code.co_firstlineno})"
 
 
 def _describe_global(module: str, names: dict[str, Any], held: Any) -> str:
     name, file = _find_key(names, held), names.get("__file__")
-    if file and find_owner(file) not in (USERS, SCENARIO):
+    if file and find_owner(file) not in _USERS:
         return f"`{name}`, a {type(held).__name__} of {module}"
     where = f"module {module}"
     gives_value = re.compile(rf"({name}\s*(:.*)?=(?!=)|(async )?(def|class)\s+{name}\b)")

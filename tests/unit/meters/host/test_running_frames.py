@@ -18,8 +18,8 @@ def test_a_variable_of_a_running_function_is_the_way_to_what_it_holds() -> None:
     chains = ReferenceChains(step=None)
     found = chains.find(history)
     assert found is not None
-    assert found[0].startswith("`history`, a list in test_a_variable_of_a_running_function")
+    assert found.links[0].startswith("`history`, a list in test_a_variable_of_a_running_function")
     found = chains.find(keeper.pictures)
     assert found is not None
-    assert found[0].startswith("`keeper`")
-    assert ".pictures, a list of Keeper" in found
+    assert found.links[0].startswith("`keeper`")
+    assert ".pictures, a list of Keeper" in found.links
