@@ -65,8 +65,9 @@ class Device:
 
 @dataclass(frozen=True)
 class MeasureSpec:
-    """The amount of evidence that is gathered, as a record keeps it. A trial steps until `steps`,
-    or `max_seconds` of them, but never fewer than `min_steps`."""
+    """The amount of evidence that is gathered, as a record keeps it. A timing trial takes `steps`,
+    and more where these don't tell growth from none, until `max_seconds` are over; but never fewer
+    than `min_steps`."""
 
     name: str
     timing_processes: NonNegative

@@ -300,6 +300,8 @@ def _explain_unknown_growth(
         )
     steps, seconds = max((trial.steps.host_steps, trial.steps.host_seconds) for trial in trials)
     if growth.is_enough_for_host(steps, seconds):
+        if steps > spec.measure.warmup_steps + spec.measure.steps:  # until the time was used up
+            seconds = max(seconds, spec.measure.max_seconds)
         limit = f" measure.max_seconds={math.ceil(1.2 * seconds * needed / steps)}"
         limit = limit if seconds > 0 else ""  # the clock did not go forward
         return f"{most}{steps} steps can't tell that from none; say measure.steps={needed}{limit}"

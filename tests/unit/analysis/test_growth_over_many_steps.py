@@ -167,3 +167,13 @@ class TestTensorsThatTheHostDoesNotBearOut:
         assert found.metrics["tensor_growth_bytes_per_step"] == 0
         found = self.estimate(LEAK, LEVEL, LEAK)
         assert found.metrics["tensor_growth_bytes_per_step"] == 4_000
+
+
+def test_who_has_used_up_the_time_is_told_to_give_more() -> None:
+    series = [100.0 * step for step in range(1_000)]
+    found = estimate.estimate_metrics([timing_trial([1e-5] * 1_000, series)], SPEC)
+    reason = found.unavailable["host_growth_bytes_per_step"]
+    assert reason == (
+        "at most 108 B/step: 1000 steps can't tell that from none; "
+        "say measure.steps=7900 measure.max_seconds=10"
+    )
