@@ -33,8 +33,8 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     seconds: tuple[Real, ...] = ()
     """Of the steps that `measure` asks for; those that follow to tell growth have none."""
     host_bytes: tuple[Number, ...] = ()
-    host_stride: Whole = 1
-    """`host_bytes` has one value for so many steps in a row, the least of them."""
+    host_stride: Whole | None = None
+    """`host_bytes` has one value for so many steps in a row, the least of them; None: for each."""
     tensor_begin_bytes: tuple[Number, ...] = ()
     tensor_live_bytes: tuple[Number, ...] = ()
     tensor_collected_bytes: tuple[Number, ...] = ()
@@ -49,12 +49,12 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def get_stride(self, series: Sequence[float]) -> int:
         """Return how many steps each value of one of the series stands for."""
-        return self.host_stride if series is self.host_bytes else 1
+        return (self.host_stride or 1) if series is self.host_bytes else 1
 
     @property
     def host_steps(self) -> int:
         """Return the number of steps that `host_bytes` covers."""
-        return len(self.host_bytes) * self.host_stride
+        return len(self.host_bytes) * (self.host_stride or 1)
 
     @property
     def host_seconds(self) -> float:

@@ -134,7 +134,7 @@ def judge_host(trial: Trial) -> ProcessGrowth | None:
     if not is_enough_for_host(steps.host_steps, steps.host_seconds):
         return ProcessGrowth(None, HOST_STEPS)
     collected = float(facts.host_collected_bytes or 0)
-    return judge_resident(steps.host_bytes, steps.host_stride, facts.malloc, collected)
+    return judge_resident(steps.host_bytes, steps.host_stride or 1, facts.malloc, collected)
 
 
 def judge_resident(

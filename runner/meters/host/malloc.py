@@ -25,7 +25,7 @@ is_jemalloc = hasattr(_libc, "mallctl")
 _EVERY_ONE, _THEN_EVERY = 32, 8
 """Each of the first 32 steps is read, later every eighth."""
 
-_MOST_ROWS = _EVERY_ONE + 256
+_MOST_ROWS = _EVERY_ONE + 128
 """Once so many are kept, every other one of the later ones is dropped."""
 
 

@@ -19,7 +19,7 @@ _WATCHED_STEPS = 4
 """So many have a high-water mark each: that of all the others comes after mapped files have taken
 pages, too, and these would cover a small peak."""
 
-_MOST_READINGS = 512
+_MOST_READINGS = 256
 """So many readings of what is resident are kept of all steps, however many they are."""
 
 _SHARE_OF_ROOM = 1 / 16

@@ -144,7 +144,7 @@ class TestTheHostsFloor:
 
     @pytest.mark.parametrize("size", [100, 1_000, 8_000])
     @pytest.mark.parametrize("name", ["array_that_stays", "bytes_that_stay", "malloc_that_stays"])
-    def test_a_leak_is_seen_or_unknown_but_never_none(
+    def test_a_leak_is_seen_however_small_it_is(
         self, name: str, size: int, measure: Measure
     ) -> None:
         words = (
@@ -153,11 +153,8 @@ class TestTheHostsFloor:
         )  # fmt: skip
         record = measure(*words, timing=True, memory=False)
         growth = record.metrics["host_growth_bytes_per_step"]
-        if size == 8_000:
-            assert growth == pytest.approx(8_000, rel=0.1)
-        else:
-            assert growth is None
-            assert "measure.steps=" in record.unavailable["host_growth_bytes_per_step"]
+        assert growth == pytest.approx(size, rel=0.1, abs=150)  # a list, and what objects take
+        assert growth > 0
 
     def test_where_nothing_stays_nothing_moves(self, measure: Measure) -> None:
         target = "scenario.target=tests.benchmarks._growing_steps:nothing"

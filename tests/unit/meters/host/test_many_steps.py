@@ -37,9 +37,9 @@ def test_malloc_s_books_are_read_ever_less_often(monkeypatch: pytest.MonkeyPatch
         books.note(step)
     told = books.to_facts()
     assert told is not None
-    assert told.steps[:34] == (*range(32), 256, 512)
+    assert told.steps[:34] == (*range(32), 512, 1024)
     apart = {later - one for one, later in zip(told.steps[32:], told.steps[33:], strict=False)}
-    assert len(told.steps) <= 32 + 256
+    assert len(told.steps) <= 32 + 128
     assert max(apart) <= 512
     assert told.steps[-1] > 49_000
     assert list(told.in_use_bytes) == sorted(told.in_use_bytes)
