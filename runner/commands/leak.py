@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import time
 
 from runner.commands import SETTINGS, Parser
 from runner.engine.preload import find_environment, is_likely_to_measure, preload
+from runner.errors import BadInput
 
 _EPILOG = """\
 examples:
@@ -56,6 +58,11 @@ def run(options: argparse.Namespace) -> int:
     """Measure each cell and its remedies; return 1 if one has no clear answer."""
     started = time.monotonic()
     words = options.settings
+    if importlib.util.find_spec("memray") is None:
+        raise BadInput(
+            "leak needs memray, which is not installed here.",
+            "Install it: pip install 'tf-memory-runner[leak]', or '.[leak]' in a clone.",
+        )
     with preload(is_likely_to_measure(words), find_environment(words)) as server:
         # Imported late: TensorFlow is loading meanwhile.
         from runner.commands._planning import compose_plan, find_tracking
