@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.cell import Cell, Plan
-from runner.claims.verdicts import Case, Claim, Words
+from runner.claims.verdicts import Claim, Words
 from runner.compose import composition
 from runner.config import format_word
 from runner.engine.grid import Grid
@@ -66,7 +66,10 @@ def compose_cells(claims: Sequence[Claim], settings: Words) -> ClaimPlan:
     kinds: dict[str, set[str]] = {}
     for claim in claims:
         for case in claim.cases:
-            _check_units(claim, case, [cell_of[_make_key(w)] for w in case.list_sizes(case.run)])
+            for words in case.list_sizes(case.run):
+                with _name_place(f"claim {claim.id}: {case.when}"):
+                    for expectation in case.expect:
+                        expectation.check_cell(cell_of[_make_key(words)].experiment.spec)
             for words in case.cells:
                 kinds.setdefault(cell_of[_make_key(words)].experiment.cell, set()).update(
                     case.kinds
@@ -98,13 +101,6 @@ def _blame_claim(claims: Sequence[Claim], settings: Words) -> None:
             for words in case.cells:
                 with _name_place(f"claim {claim.id}: cases.{number}", except_for=settings):
                     composition.compose_cells([{**settings, **words}])
-
-
-def _check_units(claim: Claim, case: Case, cells: Sequence[Cell]) -> None:
-    for expectation in case.expect:
-        for cell in cells:
-            with _name_place(f"claim {claim.id}: {case.when}"):
-                expectation.check_cell(cell.experiment.spec)
 
 
 @contextmanager

@@ -37,24 +37,18 @@ def run(options: argparse.Namespace) -> int:
     for group in options.group:
         if group not in _LISTED:
             raise BadInput(f"{group}: there is no group of that name.", suggest(group, _LISTED))
-    choices = {
-        group: {name: _describe(path) for name, path in paths.find_choices(group).items()}
-        for group in options.group or _LISTED
-    }
+    choices: dict[str, dict[str, str]] = {group: {} for group in options.group or _LISTED}
+    for group, described in choices.items():
+        for name, path in paths.find_choices(group).items():
+            is_own = path.is_relative_to(paths.find_conf())
+            origin = "" if is_own else f" [{paths.shorten(path)}]"
+            described[name] = f"{_read_first_sentence(path)}{origin}".lstrip()
     if options.json:
         print(json.dumps(choices, indent=1))
         return 0
     lines = [(f"{group}={name}", names[name]) for group, names in choices.items() for name in names]
     print("\n".join(align_columns(lines)))
     return 0
-
-
-def _describe(path: Path) -> str:
-    """Return what a choice is; of one of the user's own, also where it comes from."""
-    what = _read_first_sentence(path)
-    if path.is_relative_to(paths.find_conf()):
-        return what
-    return f"{what} [{paths.shorten(path)}]".lstrip()
 
 
 def _read_first_sentence(path: Path) -> str:

@@ -115,9 +115,8 @@ def test_a_host_trial_says_who_holds_what_a_script_keeps(
 def test_the_readmes_training_on_an_iterator_runs_as_it_stands(
     measure: MeasureWords, tmp_path: Path
 ) -> None:
-    clone = paths.find_clone()
-    assert clone is not None
-    found = re.search(r"^def make_training.*?^```", (clone / "README.md").read_text(), re.M | re.S)
+    text = (paths.find_scenarios() / "README.md").read_text()
+    found = re.search(r"^def make_training.*?^```", text, re.M | re.S)
     assert found
     (tmp_path / "my_training.py").write_text(
         "import keras\nimport tensorflow as tf\n\n"
