@@ -32,6 +32,7 @@ SCHEMA = 1
 RECORD_FILE = "record.json"
 TRIALS_FILE = "trials.jsonl"
 LOG_FILE = "run.log"
+CRASHES = ("ended by SIGSEGV", "ended by SIGABRT")
 
 
 class Status(StrEnum):
@@ -66,6 +67,12 @@ class Outcome:
     @property
     def completed(self) -> bool:
         return self.status is Status.COMPLETED
+
+    @property
+    def is_crash(self) -> bool:
+        """Return True if native code ended the process, as TensorFlow does where it runs out of
+        memory and should have raised."""
+        return self.status is Status.KILLED and (self.reason or "").startswith(CRASHES)
 
     @property
     def words(self) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import schema
-from runner.analysis import growth, selection
+from runner.analysis import growth, repeatability, selection
 from runner.cell import Cell
 from runner.compose import composition
 from runner.engine.dialogues import Dialogue
@@ -30,6 +30,9 @@ from runner.records import Record, Status
 
 PROBES_FILE = "probes.jsonl"
 PROBES_FOLDER = "probes"
+
+PROCESSES = 5
+"""Where processes differ, the answer has fitted in as many."""
 
 
 @dataclass
@@ -119,19 +122,19 @@ class Prober:
     def try_value(self, attempt: Attempt) -> Generator[Sequence[Request], Sequence[Run], Probe]:
         """Return what came of a value; raise `ProbeFailed` where it says nothing of memory."""
         cell = self.make_cell(attempt.value)
-        whole = Evidence.from_measure(cell.experiment.measure)
+        whole = Evidence.from_measure(cell.experiment.measure, settles_peak=False)
         is_traced = cell.experiment.measure.host_limit_mb is None and whole.memory > 0
         first = Evidence(int(is_traced), int(not is_traced), 0, False, with_requests=is_traced)
         known = self._latest.get(attempt.value)
         # A value that a whole run has tried is tried once more: another process may end otherwise.
         if known is None or known.evidence != first:
-            known = yield from self._run(cell, first, self._choose_place(attempt.value))
+            known = yield from self._run(cell, first, self._choose_place(attempt.value), attempt)
         probe = self._read_first_trial(attempt.value, known)
-        if probe.fits and (attempt.whole or probe.whole):
-            wanted = replace(whole, with_requests=is_traced)
-            run = yield from self._run(cell, wanted, known.request.place)
-            probe = _add_whole_run(probe, run)
         self.limit.probes.append(probe)
+        if probe.fits and (attempt.whole or probe.whole):
+            wanted = replace(self._choose_evidence(known), with_requests=is_traced)
+            run = yield from self._run(cell, wanted, known.request.place, attempt)
+            probe = self.limit.probes[-1] = _add_whole_run(probe, run)
         self._note(probe, self._latest[attempt.value])
         return probe
 
@@ -147,10 +150,18 @@ class Prober:
         self.limit.folder = self.folder / place
         shutil.copytree(probe.folder, self.limit.folder, dirs_exist_ok=True)
         swept = {**self.limit.strategy.swept, self.limit.vary: str(value)}
-        cell = self.make_cell(value)
-        evidence = Evidence.from_measure(cell.experiment.measure)
+        cell, evidence = self.make_cell(value), self._choose_evidence(probe)
         (run,) = yield [Request(cell, evidence, place, swept, in_rounds=False)]
         self.limit.record = run.get_record()
+
+    def _choose_evidence(self, run: Run) -> Evidence:
+        """Return the trials of a whole run: of a peak that may differ from process to process as
+        many as are enough to say that all of five fit, and no more."""
+        experiment = run.experiment
+        whole = Evidence.from_measure(experiment.measure, settles_peak=False)
+        if whole.memory and repeatability.can_vary(run.memory_trials, experiment.execution):
+            return replace(whole, memory=max(whole.memory, PROCESSES - whole.timing))
+        return whole
 
     def find_reason(self, value: int) -> str:
         """Return why a value did not fit."""
@@ -165,14 +176,15 @@ class Prober:
         return place
 
     def _run(
-        self, cell: Cell, evidence: Evidence, place: str
+        self, cell: Cell, evidence: Evidence, place: str, attempt: Attempt
     ) -> Generator[Sequence[Request], Sequence[Run], Run]:
         before = self._latest.get(self.places[place])
         counted = before.done.total() if before and before.request.place == place else 0
         (run,) = yield [Request(cell, evidence, place, is_kept=False, in_rounds=False)]
         self.limit.trials += run.done.total() - counted
         self._latest[self.places[place]] = run
-        if run.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
+        is_expected = run.outcome.is_crash and attempt.fits is False
+        if run.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY) and not is_expected:
             raise ProbeFailed(f"{self.limit.vary}={self.places[place]} {run.outcome.brief}")
         return run
 
@@ -180,7 +192,7 @@ class Prober:
         """Return what the first trial says: of memory; under a limit on the host's, which a tracer
         would break, of time. `whole` in it means that more trials are needed to tell."""
         if not run.outcome.completed:
-            return Probe(value, fits=False)
+            return Probe(value, fits=False, crash=_read_crash(run))
         trial = run.read_trials()[0]
         if trial.kind == "timing":
             return Probe(value, fits=True, whole=self.limit.strategy.cap_bytes is not None)
@@ -210,6 +222,7 @@ class Prober:
             "value": probe.value,
             "fits": probe.fits,
             "whole_run": probe.whole,
+            "crash": probe.crash,
             "tensor_peak_bytes": probe.peak_bytes,
             "phase": last.outcome.phase,
             "reason": last.outcome.reason,
@@ -222,10 +235,14 @@ class Prober:
 def _add_whole_run(probe: Probe, run: Run) -> Probe:
     """Return what a whole run says of a value whose first trial fitted."""
     if not run.outcome.completed:
-        return Probe(probe.value, fits=False, whole=True)
+        return Probe(probe.value, fits=False, whole=True, crash=_read_crash(run))
     peaks = [one.facts.tensor_peak_bytes for one in run.memory_trials]
     known = [peak for peak in (probe.peak_bytes, *peaks) if peak is not None]
     return replace(probe, whole=True, peak_bytes=max(known, default=None))
+
+
+def _read_crash(run: Run) -> str | None:
+    return run.outcome.reason if run.outcome.is_crash else None
 
 
 def search_limit(prober: Prober, most: int) -> Dialogue:

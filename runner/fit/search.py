@@ -17,7 +17,7 @@ one costs ten seconds of the allocator's patience:
 A memory trial tells whether a value fits; the answer must also go through the timing trials of a
 whole run. Where memory varies from step to step, since TensorFlow runs ops concurrently, a value
 near the limit fits in one run and not in the next. Every probe near it is a whole run then, and the
-answer is the safe end of a range: it has completed several times.
+answer is the safe end of a range: it has fitted in all of a run's processes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ MOST = 2**31 - 1
 _PATIENCE = 3
 """Probes in a row that may end otherwise than the model says before it is given up."""
 
-_MANY_TIMES = 3
-"""Times that the answer has completed where memory varies."""
+_NEAR = 1.05
+"""An end of the range that is no further away is as good as an answer."""
 
 
 PEAKS = find_tolerance(METRICS[TENSOR_PEAK])
@@ -70,6 +70,8 @@ class Probe:
     """True if the timing trials of a whole run were made, too."""
     varies: bool = False
     """True if one step's peak is not the other's."""
+    crash: str | None = None
+    """How TensorFlow ended, where it should have raised that it was out of memory."""
 
     @cached_property
     def needs_bytes(self) -> int | None:
@@ -84,6 +86,8 @@ class Attempt(NamedTuple):
 
     value: int
     whole: bool
+    fits: bool | None = None
+    """What the smaller values say of it."""
 
 
 T = TypeVar("T")
@@ -99,9 +103,9 @@ class FoundLimit:
     largest: int | None
     fails: int | None
     varies: bool
-    """True if values from `largest` to `fails` may do either: then `largest` has completed several
-    times, and `fails`, a few per cent more, has run out at least once. Else it is the next one, or
-    where no cap on tensors is set at most two per cent more."""
+    """True if values from `largest` to `fails` may do either: then `largest` has fitted in all
+    processes of a run, and `fails`, a few per cent more, has run out at least once. Else it is the
+    next one, or where no cap on tensors is set at most two per cent more."""
     probes: tuple[Probe, ...]
 
 
@@ -115,8 +119,8 @@ class LimitSearch:
     probes: list[Probe] = field(default_factory=list)
     _low: int | None = None
     _high: int | None = None
-    _completed: Counter[int] = field(default_factory=Counter)
-    """The number of whole runs that completed, by value."""
+    _completed: set[int] = field(default_factory=set)
+    """The values of which a whole run completed."""
     _varies: bool = False
     """True once memory was seen to vary: every probe is a whole run then, and the answer an end of
     a range."""
@@ -130,17 +134,18 @@ class LimitSearch:
         value: int | None = min(max(1, start), self.most)
         while value is not None:
             yield from self._try(value, whole=self._varies)
-            value = yield from self._choose_in_range() if self._varies else self._choose()
+            value = self._choose_in_range() if self._varies else (yield from self._choose())
         return FoundLimit(self._low, self._high, self._varies, tuple(self.probes))
 
     def _try(self, value: int, *, whole: bool) -> Attempts[bool]:
-        expected = None if self._varies else self._make_forecast().fits(value)
-        probe = yield Attempt(value, whole)
+        expected = self._make_forecast().fits(value)
+        probe = yield Attempt(value, whole, expected)
         self.probes.append(probe)
-        self._surprises = self._surprises + 1 if expected == (not probe.fits) else 0
+        is_surprise = expected == (not probe.fits) and not self._varies
+        self._surprises = self._surprises + 1 if is_surprise else 0
         if probe.fits:
             self._low = max(value, self._low or 0)
-            self._completed[value] += probe.whole
+            self._completed |= {value} if probe.whole else set()
         else:
             self._high = value
         return probe.fits
@@ -156,12 +161,12 @@ class LimitSearch:
         most_left = self.most if self._high is None else self._high - 1
         near = 1 if self.cap_bytes is not None or self._high is None else _compute_step(self._low)
         if self._low + near <= most_left:
-            return (yield from self._choose_between(self._low, most_left))
-        if self._completed[self._low] or (yield from self._try(self._low, whole=True)):
+            return self._choose_between(self._low, most_left)
+        if self._low in self._completed or (yield from self._try(self._low, whole=True)):
             return None
-        return (yield from self._begin_range(None))
+        return self._begin_range(None)
 
-    def _choose_between(self, low: int, most_left: int) -> Attempts[int | None]:
+    def _choose_between(self, low: int, most_left: int) -> int | None:
         """Return a value above `low`, at most `most_left`; or below, where one more is needed for
         a model."""
         a_third = min(most_left, low + -(-(most_left + 1 - low) // 3))
@@ -176,7 +181,7 @@ class LimitSearch:
             careful = max(low + 1, self._choose_carefully(low))
             return min(careful, above if guess is None or self._high is not None else guess)
         if any(probe.varies for probe in self.probes):
-            return (yield from self._begin_range(guess))
+            return self._begin_range(guess)
         if self._high is not None and forecast.fits(self._high):  # it did not
             if self._surprises > _PATIENCE:
                 return a_third
@@ -194,17 +199,17 @@ class LimitSearch:
 
     # Where memory varies.
 
-    def _begin_range(self, guess: int | None) -> Attempts[int | None]:
+    def _begin_range(self, guess: int | None) -> int | None:
         """Begin anew with whole runs: what memory trials said does not count; what failed did
         fail."""
         if not self._varies:
             self._varies, self._range_began = True, len(self.probes)
-        self._low = max((value for value, times in self._completed.items() if times), default=None)
-        return (yield from self._choose_in_range()) if guess is None else guess
+        self._low = max(self._completed, default=None)
+        return self._choose_in_range() if guess is None else guess
 
-    def _choose_in_range(self) -> Attempts[int | None]:
+    def _choose_in_range(self) -> int | None:
         """Return a value down from what fails, or up from what fits, in steps that double; then
-        halves, down to a step, and the answer several times."""
+        halves, down to a step."""
         low, high = self._low, self._high
         if low is None:
             assert high is not None
@@ -213,10 +218,6 @@ class LimitSearch:
             return min(self.most, low + (_compute_step(low) << self._in_a_row - 1))
         if high is not None and high - low > _compute_step(low):
             return (low + high) // 2
-        while self._completed[low] < _MANY_TIMES:
-            if not (yield from self._try(low, whole=True)):
-                del self._completed[low]
-                return (yield from self._begin_range(None))
         return None
 
     @property
@@ -230,12 +231,31 @@ class LimitSearch:
 
     @property
     def _fitting(self) -> list[Probe]:
-        """Return the probes that fit, smallest first; of each value the last."""
-        found = {probe.value: probe for probe in self.probes if probe.fits}
-        return [found[value] for value in sorted(found)]
+        return _list_fitting(self.probes)
 
     def _make_forecast(self) -> DemandForecast:
         return DemandForecast(self._fitting[-3:], self.cap_bytes or 0)
+
+
+def _list_fitting(probes: Sequence[Probe]) -> list[Probe]:
+    """Return the probes that fit, smallest first; of each value the last."""
+    found = {probe.value: probe for probe in probes if probe.fits}
+    return [found[value] for value in sorted(found)]
+
+
+def find_near_answer(probes: Sequence[Probe], cap_bytes: int | None) -> tuple[int, int] | None:
+    """Return the largest value that fits and one that does not, seen or foreseen, as soon as they
+    are within 5 %."""
+    fitting = _list_fitting(probes)
+    failing = [probe.value for probe in probes if not probe.fits]
+    if not fitting:
+        return None
+    low, high = fitting[-1].value, min(failing, default=MOST)
+    if cap_bytes is not None and high > _NEAR * low:
+        forecast = DemandForecast(fitting[-3:], cap_bytes)
+        largest = forecast.largest(low, _FAR * low) if forecast.is_settled else None
+        high = high if largest is None else min(high, largest + 1)
+    return (low, high) if high <= max(low + 1, _NEAR * low) else None
 
 
 def _compute_step(value: int) -> int:

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
-from runner.engine.events import Event, MeasurementEnded, TrialStarted
+from runner.analysis import repeatability
+from runner.engine.events import Event, MeasurementEnded, TrialEnded, TrialStarted
 from runner.fit.fitting import FitSearch
 from runner.fit.probes import Limit
+from runner.fit.search import find_near_answer
 from runner.metrics import (
     EXAMPLES_PER_SECOND,
     HEADLINES,
@@ -35,6 +37,12 @@ _COLUMNS = [
     if name in HEADLINES or not METRICS[name].smaller_is_better
 ]
 """Columns for what is gained, and what it costs."""
+_CLIMBS = 4
+"""Trials that a search takes, more or less, until it is near."""
+
+_FAILING_SECONDS = 10.0
+"""TensorFlow's allocator tries for so long before it says that memory is out."""
+
 _HEADS = ["strategy", "largest", *(metric.heading for metric in _COLUMNS), "trials", ""]
 
 
@@ -91,12 +99,40 @@ def _write_remark(limit: Limit) -> str:
         return limit.problem or ""
     if limit.found.fails is None:
         return "as many as were asked for; more may fit"
+    fails, trials = limit.found.fails, limit.record.trials if limit.record else ()
+    crash = next((each.crash for each in limit.probes if each.value == fails and each.crash), None)
+    ended = f" ({crash}, where memory was foreseen to run out)" if crash else ""
     if limit.found.varies:
         return (
-            f"{limit.found.fails:,} ran out once; memory varies from step to step, "
-            "so this is the safe end"
+            f"fits in all of {len(trials)} processes; {fails:,} ran out once{ended}: memory varies "
+            "from step to step"
         )
-    return f"{limit.found.fails:,} is out of memory"
+    if limit.record and repeatability.can_vary(trials, limit.record.spec.execution):
+        return f"fits in all of {len(trials)} processes; {fails:,} is out of memory{ended}"
+    return f"{fails:,} is out of memory{ended}"
+
+
+def write_near_answer(limit: Limit, low: int, high: int) -> str:
+    """Return what is known before the exact answer."""
+    tried = {probe.value: probe for probe in limit.probes}
+    how = "" if tried[low].whole else " in its first trial"
+    ends = "is" if high in tried else "is foreseen to be"
+    return f"{limit.strategy.name}: {limit.vary}={low:,} fits{how}, {high:,} {ends} out of memory"
+
+
+def estimate_search(limit: Limit, seconds: float) -> float:
+    """Return what is left of a search whose last trial took so long: trials up to the limit, one
+    that fails, and those of a whole run. How much longer they take nearer to the limit depends on
+    how much of a trial is its steps, which is not known: as the square root of the memory."""
+    measure, cap = limit.strategy.cell.experiment.measure, limit.strategy.cap_bytes
+    fitting = [probe for probe in limit.probes if probe.fits]
+    peak = max((probe.peak_bytes or 0 for probe in fitting), default=0)
+    longer = max(1.0, math.sqrt(cap / peak)) if cap and peak else 1.5
+    is_near = find_near_answer(limit.probes, cap) is not None
+    climbs = 0 if is_near else max(1, _CLIMBS - len(fitting))
+    fails = 0 if any(not probe.fits for probe in limit.probes) else _FAILING_SECONDS
+    whole = 0 if any(probe.whole for probe in fitting) else measure.timing_processes
+    return climbs * seconds * (1 + longer) / 2 + fails + (1 + whole) * seconds * longer
 
 
 def write_decision(limits: Sequence[Limit]) -> str | None:
@@ -155,17 +191,49 @@ def _name_difference(one: Limit, other: Limit) -> str:
 
 @dataclass
 class FitProgress:
-    """One line, redrawn before each trial, on a terminal only."""
+    """One line, redrawn before each trial, on a terminal only; and an answer, as soon as one is
+    known to 5 %."""
 
     search: FitSearch
     stream: TextIO = field(default_factory=lambda: sys.stderr)
+    _seconds: dict[int, float] = field(default_factory=dict)
+    """What the last trial of each strategy took that completed, by the strategy's number."""
+    _answered: set[int] = field(default_factory=set)
 
     def on(self, event: Event) -> None:
         """Draw the line anew before each trial."""
         if isinstance(event, TrialStarted) and (probed := self.search.find_probe(event.run)):
+            self._print_near_answers()
             self._draw(*probed, event.trial.kind)
+        elif isinstance(event, TrialEnded) and (probed := self.search.find_probe(event.run)):
+            if event.run.outcome.completed:
+                self._seconds[probed[0].strategy.number] = event.seconds
         elif isinstance(event, MeasurementEnded):
             self.close()
+
+    def _print_near_answers(self) -> None:
+        for limit in self.search.limits:
+            number = limit.strategy.number
+            near = find_near_answer(limit.probes, limit.strategy.cap_bytes)
+            if number in self._answered or near is None:
+                continue
+            self._answered.add(number)
+            low, high = near
+            redraw_line("", self.stream)
+            print(write_near_answer(limit, low, high), file=self.stream, flush=True)
+
+    def _estimate_left(self) -> float | None:
+        """Return the seconds that all searches will take; None before a trial has completed."""
+        begun = [
+            estimate_search(limit, self._seconds[limit.strategy.number])
+            for limit in self.search.limits
+            if limit.strategy.number in self._seconds and not limit.is_over
+        ]
+        waiting = sum(
+            limit.strategy.number not in self._seconds and not limit.is_over
+            for limit in self.search.limits
+        )
+        return sum(begun) * (1 + waiting / len(begun)) if begun else None
 
     def _draw(self, limit: Limit, value: int, kind: str) -> None:
         fitting = max((probe.value for probe in limit.probes if probe.fits), default=None)
@@ -175,6 +243,8 @@ class FitProgress:
             parts.append(f"{fitting:,} fits")
         if failing is not None:
             parts.append(f"{failing:,} does not")
+        if (seconds := self._estimate_left()) is not None:
+            parts.append(f"about {format_duration(seconds)} left")
         redraw_line(" · ".join(parts), self.stream)
 
     def close(self) -> None:

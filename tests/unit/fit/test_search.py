@@ -306,7 +306,7 @@ def test_where_memory_varies_the_answer_is_the_safe_end(seed: int, varies: bool)
     assert 0.93 * answer / 1.1 < result.largest < 1.02 * answer / 1.1
     assert result.largest < result.fails <= 1.05 * result.largest
     whole = [p for p in result.probes if p.value == result.largest and p.whole]
-    assert len(whole) >= 3
+    assert whole
     assert all(p.fits for p in whole)
     assert failing(result) <= (8 if varies else 20)
 

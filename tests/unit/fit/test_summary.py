@@ -123,3 +123,40 @@ def test_a_model_is_spelled_in_the_unit_that_is_varied(
     model: PeakModel, vary: str, says: str
 ) -> None:
     assert write_model(model, vary) == says
+
+
+def test_an_answer_to_five_per_cent_comes_before_the_exact_one() -> None:
+    found = limit(None)
+    found.probes = [Probe(value, True, 1_000_000 * value) for value in (100, 200)]
+    assert search.find_near_answer(found.probes, 536_000_000) is None, "two values foresee nothing"
+    found.probes.append(Probe(520, True, 520_000_000))
+    near = search.find_near_answer(found.probes, 536_000_000)
+    assert near == (520, 537)
+    assert summary.write_near_answer(found, *near) == (
+        ": batch_size=520 fits in its first trial, 537 is foreseen to be out of memory"
+    )
+    found.probes.append(Probe(530, False))
+    near = search.find_near_answer(found.probes, 536_000_000)
+    assert near == (520, 530)
+    assert summary.write_near_answer(found, *near).endswith(", 530 is out of memory")
+
+
+def test_what_is_left_of_a_search_shrinks_as_it_gets_near() -> None:
+    found = limit(None)
+    left = [summary.estimate_search(found, 10.0)]
+    found.probes.append(Probe(600, True, 510_000_000))
+    found.probes.append(Probe(601, False))
+    left.append(summary.estimate_search(found, 10.0))
+    found.probes.append(Probe(600, True, 510_000_000, whole=True))
+    left.append(summary.estimate_search(found, 10.0))
+    assert left == sorted(left, reverse=True)
+    assert left[2] < left[1] < left[0]
+
+
+def test_a_crash_that_was_foreseen_is_out_of_memory_and_said() -> None:
+    found = limit(64, fails=65)
+    found.probes.append(Probe(65, False, crash="ended by SIGSEGV"))
+    (_, row) = summary._list_table([found])
+    assert row.endswith(
+        "65 is out of memory (ended by SIGSEGV, where memory was foreseen to run out)"
+    )
