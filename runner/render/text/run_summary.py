@@ -111,14 +111,14 @@ def describe_figure(record: Record, name: str) -> str:
             found = [each for each in map(growth.judge_tensors, traced) if each is not None]
             if not value and any(each.bytes_per_step for each in found):
                 steps = max(len(each.steps) for each in traced)
-                timed = max(each.steps.host_steps for each in record.trials)
-                return f"none: what rises in {steps} steps does not over {timed:,}"
+                most = max(each.steps.host_steps for each in record.trials)
+                return f"none: what rises in {steps} steps does not over {most:,}"
             return ": ".join(
                 filter(None, ("" if value else "none", growth.describe_sawtooth(found)))
             )
         case metrics.HOST_GROWTH:
-            found = (growth.judge_host(each) for each in record.trials if each.kind == "timing")
-            return growth.describe_sawtooth(found)
+            timed = [each for each in record.trials if each.kind == "timing"]
+            return growth.describe_sawtooth(map(growth.judge_host, timed))
         case metrics.HOST_PEAK:
             # It is of the trial's own process, without those that it started.
             children = max((each.facts.child_processes or 0 for each in record.trials), default=0)
