@@ -153,7 +153,7 @@ def _check_without_garbage(
     found: ProcessGrowth, resident: Sequence[float], stride: int, collected: float
 ) -> ProcessGrowth:
     """Return `found`, which is 0, unless that rests on when the garbage piled up. That is a guess:
-    the collector may have freed some of it before. What all steps have kept is none."""
+    the collector may have freed some of it before. What all steps together have kept is known."""
     raw = judge_series(resident, None, HOST, stride)
     if raw.bytes_per_step == 0:
         return found
