@@ -103,6 +103,14 @@ class RequestSequence:
     order: tuple[Whole, ...]
 
 
+@dataclass(frozen=True)
+class ChildProcesses:
+    """How many there are below a trial's own, and their anonymous resident memory."""
+
+    count: Whole
+    bytes: Whole
+
+
 # What a host trial saw.
 
 
@@ -244,6 +252,8 @@ class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):
     """Why TensorFlow may take NumPy's arrays over uncounted, where that is left to chance."""
     host_collected_bytes: Number | None = None
     child_processes: Whole | None = None
+    children: tuple[ChildProcesses, ChildProcesses] | None = None
+    """After the warm-up and after the last step, where there were any."""
     malloc: MallocBooks | None = None
     held: HostFindings | None = None
     program: ProgramFacts | None = None

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from runner.facts import ChildProcesses
+
 
 class LeakVerdict(StrEnum):
     GROWS = "grows"
@@ -65,7 +67,11 @@ class Reason(Enum):
     """It is in use and was not found."""
     NOT_FOUND = auto()
     EXPLANATION_FAILED = auto()
-    """The host trial ended badly: what it would have found is not known."""
+    """The host trial ended badly, or was not run: what it would have found is not known."""
+    TOO_FEW_STEPS = auto()
+    """Something rose in the few steps that were traced, and nothing else says that it goes on."""
+    CHILDREN_GROW = auto()
+    """The process itself does not; child processes are not counted."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +95,20 @@ class LeakEvidence:
     in_use_per_step: float = 0.0
     """By how much that rises."""
     failed_explanation: str | None = None
-    """How the host trial ended, if it ended badly."""
+    """How the host trial ended, if it ended badly or was not run."""
+    traced_steps: int = 0
+    children: tuple[ChildProcesses, ChildProcesses] | None = None
+    """Early and late, where the timing trials had any."""
     garbage_bytes: float = 0.0
     """Given back by Python's collector after the last step, where it had looked like growth."""
+
+    @property
+    def are_children_growing(self) -> bool:
+        """Return True if there are more of them, or they take more than what comes and goes."""
+        if self.children is None:
+            return False
+        early, late = self.children
+        return late.count > early.count or late.bytes - early.bytes > max(2**20, early.bytes / 20)
 
     @property
     def holding(self) -> list[Holder]:
@@ -126,13 +143,15 @@ class Leak:
     holders: tuple[Holder, ...] = ()
     """The largest first."""
     remedies: tuple[Remedy, ...] = ()
+    seen: str = ""
+    """For the terminal: the steps that it rests on."""
     notes: tuple[str, ...] = ()
     """For the terminal: when memory will be full, what a pipeline holds, which trial ended."""
 
     def to_json(self) -> dict[str, Any]:
         """Return every field that `leak --json` prints."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        del fields["notes"]
+        del fields["notes"], fields["seen"]
         for holder in fields["holders"]:
             if not holder.pop("is_held") and holder["chain"]:
                 holder["what"] += "; the chain reaches it, and was not shown to hold it"

@@ -21,6 +21,9 @@ LEAST_BYTES = 64
 """A step: below it nobody is accused. A leak of that rate takes half a year to fill 1 GB at a step
 a second."""
 
+ENOUGH_STEPS = 8
+"""Of fewer traced steps it is not known that what rose goes on."""
+
 _MOST_OF = 0.8
 """Share of what a kind grows by: a line that makes as much of it is taken to have made the rest."""
 
@@ -51,10 +54,11 @@ def find_holders(held: HostFindings) -> tuple[list[Holder], list[StoppedHolder]]
 
 def is_growing(series: Sequence[float]) -> bool:
     """Return True if the least that is held in each quarter rises from one quarter to the next, in
-    none by much less than in the others."""
-    if len(series) < 8:
+    none by much less than in the others; of fewer steps than eight, from step to step."""
+    if len(series) < 4:
         return False
-    bounds = [round(len(series) * quarter / 4) for quarter in range(5)]
+    parts = 4 if len(series) > ENOUGH_STEPS else len(series)
+    bounds = [round(len(series) * part / parts) for part in range(parts + 1)]
     least = [min(series[begin:end]) for begin, end in pairwise(bounds)]
     rises = [later - earlier for earlier, later in pairwise(least)]
     return min(rises) > max(0.0, statistics.median(rises) / 4)

@@ -7,21 +7,26 @@ that part. The first row of this table that applies decides:
 
     1  holders rose while traced; the timing trials, of more steps, are level   fills
     2  the memory trial counted tensors that grow, and none that stopped        grows
+       host growth is not known or 0, and
+    3      something holds more and more, in fewer than eight traced steps      unclear
        host growth is not known, and
-    3      there was no host trial                                              unclear
-    4      something holds more and more                                        grows
-    5      malloc has more in use late than early                               unclear
-    6      else                                                                 flat
+    4      there was no host trial                                              unclear
+    5      something holds more and more                                        grows
+    6      malloc has more in use late than early                               unclear
+    7      else                                                                 flat
        host growth is known, without a host trial, and
-    7      above 0                                                              grows
-    8      0, and a host trial was begun and ended badly                        unclear
-    9      0                                                                    flat
+    8      above 0                                                              grows
+    9      0, and a host trial ended badly, or was wanted and not run           unclear
+    10     0                                                                    flat
        host growth is known, with a host trial, and
-    10     holders explain more than a tenth of it                              grows
-    11     it is 0, and something rose and stopped                              fills
-    12     it is 0                                                              flat
-    13     malloc keeps more than a fifth of it free                            flat
-    14     else: nobody was found                                               unclear
+    11     holders explain more than a tenth of it                              grows
+    12     it is 0, and something rose and stopped                              fills
+    13     it is 0                                                              flat
+    14     malloc keeps more than a fifth of it free                            flat
+    15     else: nobody was found                                               unclear
+
+Where that is flat or fills, and child processes take more than they did, it is unclear: they are
+not counted.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ from runner.analysis.growth import HOST, find_usual_bound, judge_host
 from runner.facts import MallocBooks
 from runner.leak import sentences
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
-from runner.leak.holders import LEAST_BYTES, find_holders
+from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, find_holders
 from runner.records import Record, Status
 
 _LITTLE = 0.1
@@ -65,12 +70,21 @@ def judge(record: Record) -> Leak:
     return replace(
         leak,
         sentence=sentences.write_sentence(record, leak, evidence, reason),
-        notes=tuple(sentences.list_notes(record, leak, evidence.little)),
+        seen=sentences.describe_steps(record),
+        notes=tuple(sentences.list_notes(record, leak, evidence)),
     )
 
 
 def decide(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
     """Return the verdict and its reason, by the table at the top of this module."""
+    verdict, reason = _decide_alone(evidence)
+    if evidence.are_children_growing and verdict in (LeakVerdict.FLAT, LeakVerdict.FILLS):
+        return LeakVerdict.UNCLEAR, Reason.CHILDREN_GROW
+    return verdict, reason
+
+
+def _decide_alone(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
+    """Return the verdict on the process itself."""
     host, holding = evidence.host, evidence.holding
     grows = LeakVerdict.GROWS, Reason.HELD
     full = LeakVerdict.FILLS, Reason.BUFFER_IS_FULL if evidence.stopped else Reason.LEVELS_OFF
@@ -79,6 +93,8 @@ def decide(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
         return full
     if (evidence.tensor or 0) > 0 and not any(each.kind == "tensor" for each in evidence.stopped):
         return grows
+    if holding and not host and evidence.traced_steps < ENOUGH_STEPS:
+        return LeakVerdict.UNCLEAR, Reason.TOO_FEW_STEPS
     if host is None:
         if evidence.explained is not None and holding:
             return grows
@@ -123,6 +139,11 @@ def gather_evidence(record: Record) -> LeakEvidence:
         explained += by_malloc.bytes_per_step
     books = _list_books(record)
     tried = [each.outcome for each in record.trials if each.kind == "host"]
+    failed = next((each.status.replace("_", " ") for each in tried if not each.completed), None)
+    failed = failed and f"ended as {failed}"
+    if not tried and record.spec.measure.host_processes:
+        failed = "was not run"
+    children = [each.facts.children for each in record.trials if each.facts.children]
     return LeakEvidence(
         host,
         tensor,
@@ -133,7 +154,9 @@ def gather_evidence(record: Record) -> LeakEvidence:
         is_level_when_timed,
         any(_added_in_use(each) > HOST.floor_bytes for each in books),
         _rise_of_books(books, lambda each: each.in_use_bytes),
-        next((each.status.replace("_", " ") for each in tried if not each.completed), None),
+        failed,
+        traced.steps if traced else 0,
+        max(children, key=lambda pair: pair[1].bytes, default=None),
         max((each.collected_bytes for each in judged), default=0.0),
     )
 

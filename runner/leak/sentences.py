@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
+from runner.leak.holders import ENOUGH_STEPS
 from runner.metrics import format_bytes
 from runner.records import Record
 
@@ -22,7 +25,8 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             ]
             more = f", and {len(held) - 2} more" if len(held) > 2 else ""
             by_whom = f": {', '.join(held[:2])}{more}" if held else ""
-            return f"grows {format_bytes(total)} a step{by_whom}"
+            scale = ", too little to act on" if _forecast_end(record, total).is_harmless else ""
+            return f"grows {format_bytes(total)} a step{scale}{by_whom}"
         case Reason.LEVELS_OFF:
             first = leak.holders[0]
             return (
@@ -54,8 +58,18 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
         case Reason.EXPLANATION_FAILED:
             return (
                 "unclear: no growth was seen while it was timed, but the trial that looks for what "
-                f"is held ended as {evidence.failed_explanation}"
+                f"is held {evidence.failed_explanation}"
             )
+        case Reason.TOO_FEW_STEPS:
+            first = leak.holders[0]
+            return (
+                f"unclear: {format_bytes(first.bytes_per_step)} a step "
+                f"{_describe_holder(first)} at {first.where} rose in {evidence.traced_steps} "
+                f"traced steps; to say that it goes on takes {ENOUGH_STEPS}: say "
+                f"measure.max_seconds={_suggest_seconds(record)}"
+            )
+        case Reason.CHILDREN_GROW:
+            return f"unclear: {_describe_children(evidence)}; the process itself does not grow"
         case Reason.PAST_THE_TRACER:
             return (
                 f"unclear: resident memory grows {format_bytes(host or 0)} a step and is in use, "
@@ -78,11 +92,37 @@ def _describe_holder(holder: Holder) -> str:
     return f"in {what}" if holder.kind == "graph" else f"of {what}"
 
 
-def list_notes(record: Record, leak: Leak, little: Sequence[Holder]) -> Iterator[str]:
+def describe_steps(record: Record) -> str:
+    """Return how many steps were seen, by kind of trial."""
+    timed = max((len(each.steps.seconds) for each in record.trials), default=0)
+    traced = max((each.facts.held.steps for each in record.trials if each.facts.held), default=0)
+    found = {"timed": timed, "traced": traced}
+    return " and ".join(f"{count} {how}" for how, count in found.items() if count)
+
+
+def _suggest_seconds(record: Record) -> int:
+    held = next(each.facts.held for each in record.trials if each.facts.held)
+    return math.ceil(2 * ENOUGH_STEPS * held.traced_seconds_per_step)
+
+
+def _describe_children(evidence: LeakEvidence) -> str:
+    assert evidence.children is not None
+    early, late = evidence.children
+    rise = "did not rise"
+    if evidence.are_children_growing:
+        many = f"from {early.count} to {late.count}, " if late.count > early.count else ""
+        rise = f"rose {many}from {format_bytes(early.bytes)} to {format_bytes(late.bytes)} resident"
+    processes = "process is" if late.count == 1 else "processes are"
+    return f"{late.count} child {processes} not counted, and {rise} while steps were timed"
+
+
+def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[str]:
     """Yield what belongs to no holder: when memory will be full, what could not be had."""
-    for each in little:
+    for each in evidence.little:
         amount = format_bytes(each.bytes_per_step)
         yield f"{amount} a step stay at {each.where}, {each.what}: too little to call it a leak"
+    if evidence.children and leak.verdict is not LeakVerdict.UNCLEAR:
+        yield _describe_children(evidence)
     growth = leak.host_growth_bytes_per_step or leak.explained_bytes_per_step or 0
     if growth > 0 and leak.verdict is LeakVerdict.GROWS:
         yield _describe_end(record, growth)
@@ -95,26 +135,48 @@ def list_notes(record: Record, leak: Leak, little: Sequence[Holder]) -> Iterator
 
 
 _HARMLESS_SECONDS = 30 * 86400.0
-_HARMLESS_STEPS = 1e8
-"""Growth that fills memory later than that is nothing to act on; steps, where no time is known."""
+_HARMLESS_STEPS, _SOON_SECONDS = 1e8, 3600.0
+"""Growth that fills memory later than that is nothing to act on: by the clock, or by steps, but
+for those so short that it is full within the hour."""
+
+
+@dataclass(frozen=True)
+class _End:
+    """When memory will be full, at some growth."""
+
+    memory_bytes: int
+    steps: float
+    step_seconds: float | None
+
+    @property
+    def is_harmless(self) -> bool:
+        is_far = self.steps > _HARMLESS_STEPS
+        if self.step_seconds is None:
+            return is_far
+        left = self.steps * self.step_seconds
+        return left > _HARMLESS_SECONDS or (is_far and left > _SOON_SECONDS)
+
+
+def _forecast_end(record: Record, growth: float) -> _End:
+    limit_mb = record.spec.measure.host_limit_mb
+    memory = limit_mb * 2**20 if limit_mb else record.environment.memory_bytes
+    steps = max(0, memory - (record.metrics.get("host_peak_bytes") or 0)) / growth
+    return _End(memory, steps, record.metrics.get("step_seconds"))
 
 
 def _describe_end(record: Record, growth: float) -> str:
     """Return when memory will be full, at this growth."""
-    limit_mb = record.spec.measure.host_limit_mb
-    memory = limit_mb * 2**20 if limit_mb else record.environment.memory_bytes
-    steps = max(0, memory - (record.metrics.get("host_peak_bytes") or 0)) / growth
+    end = _forecast_end(record, growth)
     time = ""
-    is_harmless = steps > _HARMLESS_STEPS
-    if seconds := record.metrics.get("step_seconds"):
-        left = steps * seconds
-        is_harmless = left > _HARMLESS_SECONDS
+    if seconds := end.step_seconds:
+        left = end.steps * seconds
         scales = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"))
         spelled = (f"{left / scale:.1f} {unit}" for scale, unit in scales if left >= scale * 1.5)
         spell = next(spelled, f"{left:.0f} seconds")
         time = f", {spell} at {seconds * 1e3:.3g} ms a step"
-    advice = "; too slow to act on, unless it runs that long" if is_harmless else ""
-    return f"{format_bytes(memory)} of memory are full after {steps:,.0f} steps{time}{advice}"
+    advice = "; too slow to act on, unless it runs that long" if end.is_harmless else ""
+    memory = format_bytes(end.memory_bytes)
+    return f"{memory} of memory are full after {end.steps:,.0f} steps{time}{advice}"
 
 
 def _list_pipelines(record: Record) -> Sequence[PipelineBuffer]:

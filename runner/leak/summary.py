@@ -24,6 +24,8 @@ def list_leaks(leaks: Mapping[str, Leak], folder: Path, seconds: float) -> str:
 
 def _list_leak(name: str, leak: Leak) -> Iterator[str]:
     yield f"{name} {leak.sentence}"
+    if leak.seen:
+        yield f"  seen in {leak.seen} steps"
     yield from (f"  {note}" for note in leak.notes)
     if leak.holders:
         yield from _list_holders(leak)

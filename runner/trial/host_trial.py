@@ -1,12 +1,13 @@
 """Run a host trial: what grows on the host from step to step, and who holds it. Child side.
 
-    build  first call  3 steps | 8 to 100 steps          | 8 to 100 steps            | release
+    build  first call  3 steps | 3 to 100 steps          | 3 to 100 steps            | release
                                | every allocation traced | between two looks: at     |
                                | (`survivors`): how much | Python's objects          |
                                | stays, of what kind,    | (`holders`), at threads'  |
                                | from which line         | stacks, at data pipelines |
 
-No step is timed. What recurs shows in each of them, so a few dozen are enough.
+No step is timed. What recurs shows in each of them, so a few dozen are enough; of slow ones three,
+which name what grows and leave it to the timing trials to say that it goes on.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ from runner.trial.setup import PreparedTrial, TrialSetup
 
 WARMUP_STEPS = 3
 MOST_STEPS = 100
-LEAST_STEPS = 8
-MOST_SECONDS = 15.0
-"""The time for traced steps; those between two looks have a third of it."""
+LEAST_STEPS = 3
+BUSY = 4.0
+"""So many times as long as it computes, a trial may take on a busy machine: the number of its steps
+is not to depend on who else is there."""
 
 
 class _SilentMeter:
@@ -65,7 +67,8 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         setup.facts.held, setup.facts.unavailable = held, {}
         return TrialResult(facts=setup.facts)
 
-    phases = take_phases(made, meter, survivors, setup.device.settle)
+    limit = setup.experiment.measure.max_seconds
+    phases = take_phases(made, meter, survivors, setup.device.settle, limit)
     return PreparedTrial(partial(run_phases, build, phases), finish)
 
 
@@ -74,10 +77,11 @@ def take_phases(
     meter: Meter,
     survivors: SurvivorMeter,
     settle: Callable[[], None],
-    clock: Callable[[], float] = Clock.seconds,
+    most_seconds: float,
 ) -> Phases:
     """Take a host trial through its phases; returns what was found, as the record keeps it. `made`
-    has the step, once it is built."""
+    has the step, once it is built. Traced steps have `most_seconds`, those between two looks half
+    of it."""
     number, is_over = 0, False
 
     def take_step() -> Generator[Phase | Rest, Answer | None, bool]:
@@ -103,14 +107,14 @@ def take_phases(
         yield from take_step()
     threads.mark()
     survivors.mark()
-    traced, started, seconds = 0, clock(), 0.0
-    while _goes_on(traced, clock() - started, MOST_SECONDS):
-        began = clock()
+    traced, seconds, limit = 0, 0.0, _TimeLimit(most_seconds)
+    while limit.allows(traced):
+        began = Clock.seconds()
         if gc.isenabled():  # it empties free lists, in which a step would find memory of our own
             gc.collect()
         if not (yield from take_step()):
             break
-        seconds += clock() - began
+        seconds += Clock.seconds() - began
         threads.mark()
         survivors.mark()
         traced += 1
@@ -122,12 +126,12 @@ def take_phases(
     pipelines.look()
     threads.look()
     holders.begin()
-    more, started = 0, clock()
-    while _goes_on(more, clock() - started, MOST_SECONDS / 3):
+    more, limit = 0, _TimeLimit(most_seconds / 2)
+    while limit.allows(more):
         if not (yield from take_step()):
             break
         more += 1
-    containers, functions = holders.end(more, made[-1])
+    containers, functions = holders.end(more, made[-1], survived)
     pipelines.look()
     threads.look()
 
@@ -148,8 +152,17 @@ def take_phases(
     )
 
 
-def _goes_on(steps: int, seconds: float, most_seconds: float) -> bool:
-    return steps < LEAST_STEPS or (steps < MOST_STEPS and seconds < most_seconds)
+class _TimeLimit:
+    """Time for some steps, from now on: of computing, and a multiple of it by the clock."""
+
+    def __init__(self, seconds: float) -> None:
+        self._computed = Clock.computed_seconds() + seconds
+        self._at = Clock.seconds() + BUSY * seconds
+
+    def allows(self, steps: int) -> bool:
+        """Return True if one more step is to be taken after so many."""
+        has_time = Clock.computed_seconds() < self._computed and Clock.seconds() < self._at
+        return steps < LEAST_STEPS or (steps < MOST_STEPS and has_time)
 
 
 class TooFewSteps(RunnerError):

@@ -9,8 +9,9 @@ from functools import partial
 from importlib.machinery import SourceFileLoader
 from typing import Any
 
+from runner.facts import ChildProcesses
 from runner.meters.host.malloc import MallocLog
-from runner.meters.host.resident import HostMemory
+from runner.meters.host.resident import HostMemory, read_anonymous
 from runner.meters.host.timing import TimingMeter
 from runner.processes import process_tree
 from runner.records import TrialResult
@@ -24,10 +25,12 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
     gc.collect()
     books = MallocLog()
 
+    children: list[ChildProcesses] = []
+
     def observe() -> None:
         execution.observe()
-        if children := len(list(process_tree.list_descendants(os.getpid()))):
-            facts.child_processes = max(children, facts.child_processes or 0)
+        sizes = list(map(read_anonymous, process_tree.list_descendants(os.getpid())))
+        children.append(ChildProcesses(len(sizes), sum(sizes)))
 
     meter = TimingMeter(HostMemory(setup.spec.index), books, limits.most_steps)
     _leave_out_compiling(meter.pause, meter.resume)
@@ -36,6 +39,8 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         facts.update(setup.device.describe_use(exact=False))
         facts.update(execution.describe_graphs(steps - measure.warmup_steps))
         facts.warmup_steps = measure.warmup_steps
+        if most := max(each.count for each in children):
+            facts.child_processes, facts.children = most, (children[0], children[-1])
         facts.host_collected_bytes = meter.collected_bytes
         facts.unavailable, facts.malloc = meter.unavailable, books.to_facts()
         return TrialResult(

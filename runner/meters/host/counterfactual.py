@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from runner.meters.code_owner import RUNNER, SCENARIO, USERS, find_owner
+from runner.meters.code_owner import RUNNER, SCENARIO, USERS, find_owner, make_relative
 from runner.meters.host import malloc
 from runner.processes import process_tree
 
@@ -126,11 +126,11 @@ def find_users_line(stack: Iterable[Line]) -> Line | None:
     for file, line in stack:
         owner = find_owner(file)
         if owner == USERS:
-            return file, line
+            return make_relative(file), line
         if owner == RUNNER:
             break
         if owner == SCENARIO and of_scenario is None:
-            of_scenario = file, line
+            of_scenario = make_relative(file), line
     return of_scenario
 
 

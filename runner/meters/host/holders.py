@@ -22,13 +22,13 @@ import tracemalloc
 import types
 import weakref
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from runner.facts import Container, GrowingFunction
+from runner.facts import Container, GrowingFunction, Survivor
 from runner.meters.host.counterfactual import Kept, Line, find_birth, measure_without
 from runner.meters.host.function_traces import TraceCounter
 from runner.meters.host.reference_chains import (
@@ -54,10 +54,13 @@ _MOST_MADE = 500
 """Objects at either end of those that were made, among which one of a line is looked for."""
 _PARTS = (tuple, types.CellType, types.FrameType)
 """Parts of something else, which has a name sooner."""
-_NEARLY_ALL = 0.8
-"""Share of a line's memory: what gives as much back has held it."""
-_LEAST_BYTES = 32
-"""A step, of a line: nobody asks who holds less."""
+_MOST_OF = 0.6
+"""Share of what a line leaves behind: what gives as much back has held it. The survivors' tracer
+counts blocks as malloc rounds them."""
+_POOLED_BYTES = 262_144
+"""A step: tensors that large come from regions that TensorFlow keeps."""
+_LEAST_BYTES, _LEAST_SHARE = 32, 0.02
+"""A step, of a line, and of what all lines leave: nobody asks who holds less."""
 
 _RUNNING: dict[int, threading.Thread] = vars(threading)["_active"]
 """Python's list of running threads."""
@@ -93,15 +96,15 @@ class HolderSearch:
         tracemalloc.start(_MOST_FRAMES)  # last: under it the look takes four times as long
 
     def end(
-        self, steps: int, step: Any
+        self, steps: int, step: Any, survivors: Sequence[Survivor]
     ) -> tuple[tuple[Container, ...], tuple[GrowingFunction, ...]]:
         """Return what grew in those steps, with the way to it, and which functions were traced
-        again; `step` is the step itself."""
+        again; `step` is the step itself, `survivors` what is to be explained."""
         gc.collect()
         functions = self._functions.find_retraced(gc.get_objects(), steps)
         # Nothing here may hold an element of them: it would not go when it is let go.
         ways = self._list_grown(steps, step)
-        containers = list(self._judge(ways, steps, step))
+        containers = list(self._judge(ways, _sum_rates(survivors), steps, step))
         tracemalloc.stop()
         return tuple(containers), tuple(functions)
 
@@ -135,56 +138,48 @@ class HolderSearch:
             ways.append(_Way(found, None if is_running else emptying, chain.is_users))
         return ways
 
-    def _judge(self, ways: list[_Way], steps: int, step: Any) -> Iterator[Container]:
+    def _judge(
+        self, ways: list[_Way], rates: Mapping[Line, _Rate], steps: int, step: Any
+    ) -> Iterator[Container]:
         """Yield what holds the memory of which lines, then what only reaches some."""
-        whole = measure_without([])
+        whole = measure_without([]) if rates else None
         if whole is None:
             yield from (way.found for way in ways)
             return
-        asked = [line for line, size in whole.lines.items() if size >= _LEAST_BYTES * steps]
-        asked.sort(key=lambda line: -whole.lines[line])
-        for way in ways:
-            if asked and way.empty:
-                way.without = measure_without([way.empty])
-        # Of those that give back the same, the user's, and the one that gives more, comes first.
-        ways.sort(
-            key=lambda way: (not way.is_users, way.without.total if way.without else math.inf)
-        )
+        tests = _Tests(whole, rates, steps, ways)
         held: dict[tuple[int, ...], list[Line]] = defaultdict(list)
-        for line in asked:
-            if numbers := _find_holding(ways, whole, line):
+        for line in rates:
+            if numbers := tests.find_holding(line):
                 held[numbers].append(line)
         for (first, *others), lines in held.items():
-            without = _measure_without_all(ways, [first, *others])
             yield replace(
                 ways[first].found,
                 frees=tuple(lines),
-                frees_native=(whole.native - without.native) / steps if without else 0.0,
+                frees_native=tests.measure_native(tests.measure((first, *others))),
                 also=tuple(" > ".join(ways[each].found.chain[:-1]) for each in others),
             )
         firsts = {numbers[0] for numbers in held}
         yield from (way.found for number, way in enumerate(ways) if number not in firsts)
-        reached = {line for way in ways for line in way.found.lines}
-        reached.update(line for lines in held.values() for line in lines)
-        for line in [line for line in asked if line not in reached][:_MOST_LINES]:
-            if found := self._find_by_links(line, whole, steps, step):
+        known = {line for lines in held.values() for line in lines}
+        known.update(line for way in ways for line in way.found.lines)
+        for line in [line for line in rates if line not in known][:_MOST_LINES]:
+            if found := self._find_by_links(line, tests, step):
                 yield found
 
-    def _find_by_links(self, line: Line, whole: Kept, steps: int, step: Any) -> Container | None:
+    def _find_by_links(self, line: Line, tests: _Tests, step: Any) -> Container | None:
         """Return the way to an object that a line made; with the line's memory, if that goes when a
         link of the way is cut."""
         sample = self._find_sample(line, step)
         if sample is None:
             return None
         what, count, chain = sample
-        found = _describe(what, count / steps, chain, (line,))
+        found = _describe(what, count / tests.steps, chain, (line,))
         links = len(chain.links_to_cut)
         del sample, chain  # they hold what is to go
         for number in range(min(links, _MOST_LINKS)):
             without = measure_without([partial(self._cut_link, line, step, number)])
-            if without and _gives_back(without, whole, line):
-                native = (whole.native - without.native) / steps
-                return replace(found, frees=(line,), frees_native=native)
+            if tests.gives_back(without, line):
+                return replace(found, frees=(line,), frees_native=tests.measure_native(without))
         return found
 
     def _cut_link(self, line: Line, step: Any, number: int) -> None:
@@ -237,31 +232,79 @@ class HolderSearch:
         return find_birth(value) or next(filter(None, map(find_birth, inside)), None)
 
 
-def _find_holding(ways: Sequence[_Way], whole: Kept, line: Line) -> tuple[int, ...]:
-    """Return the numbers of those that hold a line's memory: of one that holds it alone, else of
-    several that each are needed; none where something else holds it, too."""
-    for number, way in enumerate(ways):
-        if _gives_back(way.without, whole, line):
-            return (number,)
-    needed = [number for number, way in enumerate(ways) if way.without and line in way.found.lines]
-    if len(needed) < 2 or not _gives_back(_measure_without_all(ways, needed), whole, line):
-        return ()
-    for number in reversed(needed):
-        fewer = [each for each in needed if each != number]
-        if _gives_back(_measure_without_all(ways, fewer), whole, line):
-            needed = fewer
-    return tuple(needed)
+@dataclass(frozen=True)
+class _Rate:
+    """What a line leaves behind in a step, as the survivors' tracer has it: that knows what only
+    takes the place of something older."""
+
+    python: float
+    whole: float
+    """With its tensors and graphs, which are C++'s in part."""
 
 
-def _measure_without_all(ways: Sequence[_Way], numbers: Sequence[int]) -> Kept | None:
-    if len(numbers) == 1:
-        return ways[numbers[0]].without
-    return measure_without([cut for number in numbers if (cut := ways[number].empty)])
+def _sum_rates(survivors: Sequence[Survivor]) -> dict[Line, _Rate]:
+    """Return the lines that leave enough to ask who holds it, the largest first."""
+    rates: dict[Line, _Rate] = defaultdict(lambda: _Rate(0.0, 0.0))
+    for each in survivors:
+        if each.file is None or each.line is None or each.kind not in ("python", "tensor", "graph"):
+            continue
+        half = len(each.bytes) // 2
+        rate = (each.bytes[-1] - each.bytes[half]) / (len(each.bytes) - 1 - half)
+        before = rates[each.file, each.line]
+        python = rate if each.kind == "python" else 0.0
+        rates[each.file, each.line] = _Rate(before.python + python, before.whole + rate)
+    ranked = sorted(rates.items(), key=lambda item: -item[1].whole)
+    least = max(_LEAST_BYTES, _LEAST_SHARE * sum(rate.whole for _, rate in ranked))
+    return {line: rate for line, rate in ranked if rate.whole >= least}
 
 
-def _gives_back(without: Kept | None, whole: Kept, line: Line) -> bool:
-    left = (1 - _NEARLY_ALL) * whole.lines[line]
-    return without is not None and without.lines.get(line, 0) <= left
+class _Tests:
+    """What stays without some of the ways. It sorts them: of those that give back the same, the
+    user's, and the one that gives more, is first."""
+
+    def __init__(
+        self, whole: Kept, rates: Mapping[Line, _Rate], steps: int, ways: list[_Way]
+    ) -> None:
+        self._whole, self._rates, self.steps = whole, rates, steps
+        for way in ways:
+            if way.empty:
+                way.without = measure_without([way.empty])
+        ways.sort(key=lambda way: (not way.is_users, way.left))
+        self._ways = ways
+
+    def find_holding(self, line: Line) -> tuple[int, ...]:
+        """Return the numbers of the ways that hold a line's memory: of one that holds it alone,
+        else of several that each are needed; none where something else holds it, too."""
+        for number, way in enumerate(self._ways):
+            if self.gives_back(way.without, line):
+                return (number,)
+        reaching = (number for number, way in enumerate(self._ways) if line in way.found.lines)
+        needed = tuple(number for number in reaching if self._ways[number].without)
+        if len(needed) < 2 or not self.gives_back(self.measure(needed), line):
+            return ()
+        for number in reversed(needed):
+            fewer = tuple(each for each in needed if each != number)
+            if fewer and self.gives_back(self.measure(fewer), line):
+                needed = fewer
+        return needed
+
+    def measure(self, numbers: Sequence[int]) -> Kept | None:
+        if len(numbers) == 1:
+            return self._ways[numbers[0]].without
+        return measure_without([cut for each in numbers if (cut := self._ways[each].empty)])
+
+    def gives_back(self, without: Kept | None, line: Line) -> bool:
+        """Return True if most of what a line leaves behind went."""
+        rate, before = self._rates[line], self._whole.lines.get(line, 0)
+        freed = (before - without.lines.get(line, 0)) / self.steps if without else 0.0
+        if freed < max(_LEAST_BYTES, _MOST_OF * rate.python):
+            return False
+        is_pooled = rate.whole - rate.python >= _POOLED_BYTES
+        return is_pooled or freed + self.measure_native(without) >= _MOST_OF * rate.whole
+
+    def measure_native(self, without: Kept | None) -> float:
+        """Return the bytes a step of C++ that went."""
+        return (self._whole.native - without.native) / self.steps if without else 0.0
 
 
 def _describe(

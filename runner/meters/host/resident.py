@@ -147,6 +147,13 @@ class HostMemory:
         os.pwrite(self._clear, b"5", 0)
 
 
+def read_anonymous(pid: int) -> int:
+    """Return the anonymous resident bytes of another process; 0 once it has gone."""
+    with suppress(OSError, ValueError):
+        return _read_bytes(Path(f"/proc/{pid}/status").read_bytes(), b"RssAnon:")
+    return 0
+
+
 def _close(descriptors: Sequence[int]) -> None:
     for each in descriptors:
         os.close(each)

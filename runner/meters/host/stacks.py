@@ -2,7 +2,9 @@
 
 The kind is told by evidence, the most telling first:
 
-    on the native stack    functions of XLA's or LLVM's             executable
+    on the native stack    functions of oneDNN's, which makes code  native
+    on the native stack    of Grappler's, which uses MLIR           graph
+    on the native stack    of XLA's, LLVM's or MLIR's               executable
     on the native stack    what makes tensors                       tensor
     on the Python stack    the machinery that builds graphs         graph
     either                 Python's own allocator was asked, or     python
@@ -19,11 +21,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from runner.records import THREAD_START
+from runner.records import ONEDNN, THREAD_START
 
 Frame = tuple[str, str, int]
 """Function, file, line."""
 
+_ONEDNN = re.compile(r"\b(dnnl|Xbyak)::|\bdnnl_|\bMkl[A-Z]\w*(Primitive|Op)\b")
+_GRAPPLER = re.compile(r"\bmlir::tfg::|\bgrappler::")
 _EXECUTABLE = re.compile(r"\b(xla|llvm|mlir)::|\bXla(Compil|Device|Context)\w*::")
 _TENSOR = re.compile(
     r"\bAllocator::AllocateRaw\b|^tensorflow::Tensor::Tensor\(|\bTensorHandle::Create|TensorBuffer"
@@ -102,6 +106,10 @@ def _find_users(owners: Sequence[str]) -> int | None:
 
 
 def _tell_kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, known: bool) -> str:
+    if _is_of_onednn(native):
+        return "native"
+    if any(_GRAPPLER.search(name) for name in native):
+        return "graph"
     if any(_EXECUTABLE.search(name) for name in native):
         return "executable"
     if any(_TENSOR.search(name) for name in native):
@@ -111,6 +119,11 @@ def _tell_kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, 
     if of_python or (not known and _is_in_python_thread(native)):
         return "python"
     return "native" if not known or _is_through_tensorflow(inside, native) else "python"
+
+
+def _is_of_onednn(native: Sequence[str]) -> bool:
+    """Return whether oneDNN took it for a kernel that it keeps, one for each shape."""
+    return any(_ONEDNN.search(name) for name in native)
 
 
 def _is_through_tensorflow(inside: Sequence[Frame], native: Sequence[str]) -> bool:
@@ -145,6 +158,8 @@ def _describe(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
         return f"XLA's executables{under}"
     if kind == "python":
         return f"Python objects made{under}" if called else "Python objects"
+    if _is_of_onednn(native):
+        return f"{ONEDNN}{under}{f', op {op}' if op and op != called else ''}"
     by = next((_shorten(name) for name in native if not _BY_THE_WAY.search(name)), None)
     named = f", op {op}" if op and op != called else ""
     return f"C++ memory{under}{named}{f' ({by})' if by else ''}"
