@@ -90,5 +90,6 @@ def run(options: argparse.Namespace) -> int:
             return "".join(json.dumps(leak.to_json(), indent=1) for leak in hunt.leaks.values())
 
         tracking = find_tracking(plan.cells[0])
-        result = measure_and_print(hunt, folder, LocalExecutor(server), render, tracking=tracking)
+        executor = LocalExecutor(server)
+        result = measure_and_print(hunt, folder, executor, render, tracking=tracking, echo=hunt)
         return result.exit_code if result.stopped else int(not hunt.is_answered)

@@ -7,6 +7,7 @@ reported and published as any run can.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -17,17 +18,20 @@ from runner.analysis.selection import name_cell
 from runner.cell import Cell, Plan
 from runner.config import format_word
 from runner.engine.dialogues import Dialogue, Dialogues
+from runner.engine.events import Event, TrialEnded
 from runner.engine.grid import make_question
 from runner.engine.requests import Evidence, Request
 from runner.leak import cells, remedies
 from runner.leak.findings import Leak
 from runner.leak.judgement import judge
+from runner.render.text.console import redraw_line
 
 RESULT_FILE = "leak.json"
 
 
 class LeakHunt(Dialogues):
-    """Answers one cell after the other; what is answered stays when it is stopped."""
+    """Answers one cell after the other. It listens, too: what is known of the open one after a
+    timing or a host trial is shown at once, and stays when it is stopped."""
 
     must_have_device = True
 
@@ -39,6 +43,8 @@ class LeakHunt(Dialogues):
         self.question = make_question(plan)
         self._plan, self._folder, self._with_remedies = plan, folder, with_remedies
         self._count = 0
+        self._measured = ""
+        """The name of the cell whose own trials are taken now."""
 
     @property
     def is_answered(self) -> bool:
@@ -55,7 +61,9 @@ class LeakHunt(Dialogues):
             swept = {key: cell.said.get(key) for key in self._plan.swept}
             name = name_cell(swept) or cell.experiment.scenario_name
             prepared = cells.prepare_cell(cell)
+            self._measured = name
             (run,) = yield [self._request(prepared, swept)]
+            self._measured = ""
             leak = judge(run.get_record())
             self._keep(name, leak)
             found = cells.list_remedies(cell, leak) if self._with_remedies else []
@@ -73,6 +81,21 @@ class LeakHunt(Dialogues):
                 for each, run in zip(found, runs, strict=True)
             ]
             self._keep(name, replace(leak, remedies=(*tried, *remedies.suggest_changes(leak))))
+
+    def on(self, event: Event) -> None:
+        """Show what is known so far, once all timing trials are there, and the host trial."""
+        if not isinstance(event, TrialEnded) or not self._measured:
+            return
+        missing = event.run.count_missing()
+        if event.trial.kind == "memory" or missing[event.trial.kind]:
+            return
+        leak = judge(event.run.get_record())
+        self._keep(self._measured, leak)
+        redraw_line("", sys.stderr)
+        print(f"{self._measured} so far: {leak.sentence} ({leak.seen} steps)", file=sys.stderr)
+
+    def close(self) -> None:
+        """Do nothing: nothing is held open."""
 
     def _request(self, cell: Cell, swept: Mapping[str, str | None]) -> Request:
         number, self._count = self._count, self._count + 1

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from runner.analysis import growth
 from runner.leak.findings import Holder, Leak, Remedy
 from runner.metrics import format_bytes
-from runner.records import THREAD_STACKS, THREAD_START, Record, Status
+from runner.records import ONEDNN, THREAD_STACKS, THREAD_START, Record, Status
 
 _STOPS, _HELPS, _HARMS = 0.1, 0.8, 1.25
 """Shares of the growth: what is left of it where a remedy stops it, or helps."""
@@ -26,6 +26,8 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
         up to 0.8    helps
         up to 1.25   does not help
         above        makes it worse
+
+    Where so many steps could not have told the growth from none, it is unclear, and not stopped.
     """
     by_tensors = leak.tensor_growth_bytes_per_step and not leak.host_growth_bytes_per_step
     name = f"{'tensor' if by_tensors else 'host'}_growth_bytes_per_step"
@@ -47,10 +49,20 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
         return Remedy(change, command, None, f"unclear: {why}")
     share = after / before
     if share <= _STOPS:
+        if not by_tensors and before < (least := _find_resolution(record)):
+            why = f"{format_bytes(before)} a step is too little: it can tell {format_bytes(least)}"
+            return Remedy(change, command, None, f"unclear: {why}")
         return Remedy(change, command, after, "stops it")
     if share <= _HELPS:
         return Remedy(change, command, after, "helps")
     return Remedy(change, command, after, "makes it worse" if share > _HARMS else "does not help")
+
+
+def _find_resolution(record: Record) -> float:
+    """Return the growth of the host that a timing trial of so many steps tells from none: less is
+    taken for level, as caches come and go."""
+    steps = max((len(each.steps.host_bytes) for each in record.trials), default=0)
+    return growth.BOOKS.floor_bytes / max(1, steps // 2)
 
 
 def suggest_changes(leak: Leak) -> Iterator[Remedy]:
@@ -58,7 +70,10 @@ def suggest_changes(leak: Leak) -> Iterator[Remedy]:
     if leak.verdict == "fills":
         return
     seen = set()
+    traced = {each.where for each in leak.main_holders if each.kind in ("graph", "executable")}
     for holder in leak.main_holders:
+        if holder.kind == "native" and holder.where in traced:  # it is what the graph takes in C++
+            continue
         change = _suggest_change(holder)
         if change and change not in seen:
             seen.add(change)
@@ -66,20 +81,19 @@ def suggest_changes(leak: Leak) -> Iterator[Remedy]:
 
 
 def _suggest_change(holder: Holder) -> str | None:
+    """Return the change for a holder; None where what was found says of none that it fits."""
     if holder.kind == "malloc":
         return None
     if holder.kind in ("graph", "executable"):
         return _suggest_for_graph(holder)
-    if holder.chain:
+    if holder.chain and (holder.is_held or "thread" in holder.chain[0]):
         return _suggest_for_container(holder)
-    if holder.kind == "native":
-        return _suggest_for_op(holder.what)
     if "made of Python values" in holder.what:
         return "TensorFlow keeps a tensor of each Python number: pass NumPy's, `np.float32(number)`"
-    return "keep a number, `float(loss)`, in what holds it" if holder.kind == "tensor" else None
+    return _suggest_for_op(holder.what) if holder.kind == "native" else None
 
 
-def _suggest_for_op(what: str) -> str:
+def _suggest_for_op(what: str) -> str | None:
     if "random" in what:
         return (
             "draw from a generator made once, `g = tf.random.Generator.from_seed(1)` and "
@@ -87,9 +101,16 @@ def _suggest_for_op(what: str) -> str:
         )
     if what in (THREAD_STACKS, THREAD_START):
         return "let the threads end, or hand work to a pool: concurrent.futures.ThreadPoolExecutor"
-    if "iterator" in what:
+    if what.startswith(ONEDNN):
+        return "pad the arguments to a few shapes, or say TF_ENABLE_ONEDNN_OPTS=0"
+    if "iterator" in what and not _OF_KERAS.search(what):  # Keras makes one for each call
         return "make one iterator, outside of the step: `values = iter(dataset.repeat())`"
-    return "move the op into a tf.function that is made once, or call it once before the loop"
+    if _OF_KERAS.search(what):
+        return "call the model itself, `model(batch)`: Keras makes a pipeline for each call here"
+    return None
+
+
+_OF_KERAS = re.compile(r" under (fit|evaluate|predict)\b")
 
 
 def _suggest_for_container(holder: Holder) -> str | None:
@@ -140,14 +161,35 @@ def _name_container(way: Sequence[str]) -> tuple[str | None, str]:
 
 
 def _suggest_for_graph(holder: Holder) -> str:
+    keeps = f"(each takes {format_bytes(holder.bytes_per_step / (_count_traces(holder) or 1))})"
     if "argument differed (" in holder.what:
         if "TensorSpec(" not in holder.what:
             return "pass tensors, not Python values: `step(tf.constant(value))`"
         if holder.kind == "executable":
-            return "pad the arguments to a few shapes: XLA compiles for each one"
-        return "say `@tf.function(reduce_retracing=True)`, or pad the arguments to a few shapes"
+            return (
+                f"pad the arguments to a few shapes, or say jit_compile=False: XLA compiles for "
+                f"each one {keeps}"
+            )
+        if _OF_KERAS.search(holder.what):
+            return f"pad the batches to a few sizes: Keras traces its step for each one {keeps}"
+        return (
+            "say `@tf.function(reduce_retracing=True)`, or pad the arguments to a few shapes "
+            f"{keeps}"
+        )
     if "made anew" in holder.what:
         return "make the tf.function once, outside of the step, and call that one"
-    if any("model" in each.lower() for each in (*holder.chain, holder.what, holder.code or "")):
-        return "build the model once and load new weights into it: `model.set_weights(weights)`"
-    return "build the graph once, outside of the step"
+    if holder.kind == "executable":
+        return f"pad the arguments to a few shapes, or say jit_compile=False {keeps}"
+    return (
+        "build once, outside of the step, what makes a graph here: a tf.function, or a model, "
+        "which takes new weights by `model.set_weights(weights)`"
+    )
+
+
+_TRACES = re.compile(r"is traced ([\d.]+) times a step")
+
+
+def _count_traces(holder: Holder) -> float | None:
+    """Return how often a step traces the function that a graph is of, where that is known."""
+    found = _TRACES.search(holder.what)
+    return float(found[1]) if found else None

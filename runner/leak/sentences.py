@@ -25,7 +25,8 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             ]
             more = f", and {len(held) - 2} more" if len(held) > 2 else ""
             by_whom = f": {', '.join(held[:2])}{more}" if held else ""
-            scale = ", too little to act on" if _forecast_end(record, total).is_harmless else ""
+            is_little = total > 0 and _forecast_end(record, total).is_harmless
+            scale = ", too little to act on" if is_little else ""
             return f"grows {format_bytes(total)} a step{scale}{by_whom}"
         case Reason.LEVELS_OFF:
             first = leak.holders[0]

@@ -29,6 +29,7 @@ from runner.processes import process_tree
 
 Line = tuple[str, int]
 Cut = Callable[[], object]
+"""What it returns stays."""
 
 _SMALL = 512
 """Bytes up to which a block of Python's is none of malloc's."""
@@ -78,12 +79,12 @@ def _answer(writer: int, cuts: Iterable[Cut]) -> None:
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
     began = _read_in_use()
-    for cut in cuts:
-        cut()
+    stay = [cut() for cut in cuts]
     gc.collect()
     answer = pickle.dumps(_read_kept(_read_in_use() - began))
     while answer:
         answer = answer[os.write(writer, answer) :]
+    del stay
 
 
 def _read_answer(reader: int, pid: int) -> bytes:

@@ -71,7 +71,7 @@ class _Way:
     """A container that grows, the way to it, and what stays without its elements."""
 
     found: Container
-    empty: Callable[[], None] | None
+    empty: Callable[[], object] | None
     """None: it can't be emptied."""
     is_users: bool
     without: Kept | None = None
@@ -134,7 +134,7 @@ class HolderSearch:
             what = " and ".join(name for name, _ in kinds)
             lines = tuple(sorted(self._find_lines(newest)))
             found = _describe(what, grown / steps, chain, lines, made_at)
-            emptying = partial(empty, container, chain.holder)
+            emptying = partial(empty, container, chain.holder, grown)
             ways.append(_Way(found, None if is_running else emptying, chain.is_users))
         return ways
 

@@ -268,12 +268,19 @@ def _find_owner_of_module(name: str) -> str:
 # Cuts: of what a way is made of, in a fork alone, as nothing is put back.
 
 
-def empty(container: Any, holder: Any = None) -> None:
-    """Take out all its elements, whatever a class derived from it does; `holder` has it."""
+def empty(container: Any, holder: Any = None, newest: int | None = None) -> list[Any]:
+    """Take out all its elements, whatever a class derived from it does; `holder` has it. Returns
+    those that are to stay: all but the `newest`, where it has an order."""
+    stay: list[Any] = []
+    if newest is not None and isinstance(container, list | dict):
+        items: Any = dict.items(container) if isinstance(container, dict) else container
+        stay = list(items)
+        del stay[len(stay) - newest :], items
     if isinstance(holder, functools._lru_cache_wrapper):  # it has each in a list of its own, too
         holder.cache_clear()
     kinds = (OrderedDict, *CONTAINERS)
     next(each for each in kinds if isinstance(container, each)).clear(container)
+    return stay
 
 
 def _can_be_cut(holder: Any) -> bool:

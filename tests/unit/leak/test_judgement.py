@@ -177,7 +177,20 @@ class TestHolders:
 def test_a_remedy_is_judged_by_what_is_left(left: int, verdict: str) -> None:
     leak = judge(record(place()))
     tried = record(place(), host_growth=left)
+    resident = tuple(25e6 + left * step for step in range(200))
+    msgspec.structs.force_setattr(tried.trials[0].steps, "host_bytes", resident)
     assert remedies.judge_remedy("x", "python -m runner leak", leak, tried).verdict == verdict
+
+
+def test_a_remedy_is_not_said_to_stop_what_it_could_not_tell_from_none() -> None:
+    little = [0.176 * each for each in RISING]
+    leak = judge(record(place("python", little), host_growth=176))
+    assert leak.verdict == "grows"
+    tried = record(host_growth=0)
+    msgspec.structs.force_setattr(tried.trials[0].steps, "host_bytes", tuple([25e6] * 200))
+    told = remedies.judge_remedy("gc.collect()", "", leak, tried)
+    assert told.growth_bytes_per_step is None
+    assert told.verdict == "unclear: 176 B a step is too little: it can tell 328 B"
 
 
 def test_a_remedy_after_which_next_to_nothing_can_grow_any_more_stops_it() -> None:
@@ -314,7 +327,9 @@ class TestTheTimingTrials:
         ended = replace(found.trials[0], outcome=Outcome(Status.OUT_OF_MEMORY, "steps", "too much"))
         leak = judge(replace(found, outcome=ended.outcome, trials=(ended, found.trials[-1])))
         assert leak.sentence.startswith("grows 1.00 kB a step: ")
-        assert remedies.judge_remedy("x", "", leak, record(host_growth=0)).verdict == "stops it"
+        tried = record(host_growth=0)
+        msgspec.structs.force_setattr(tried.trials[0].steps, "host_bytes", tuple([25e6] * 200))
+        assert remedies.judge_remedy("x", "", leak, tried).verdict == "stops it"
 
 
 def test_what_threads_take_by_being_there_is_the_line_s_that_makes_them() -> None:
@@ -378,6 +393,7 @@ def test_what_to_write_goes_by_the_container_that_grows(chain: str, change: str)
         "grows_by": 1,
         "of": "x",
         "lines": [["service.py", 22]],
+        "frees": [["service.py", 22]],
         "chain": chain.split(" > "),
     }
     found = record(place("tensor"), containers=[{**container, "made_at": None}])
