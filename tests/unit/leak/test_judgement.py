@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from runner.facts import HostFindings, MallocBooks, TrialFacts
+from runner.facts import ChildProcesses, HostFindings, MallocBooks, TrialFacts
 from runner.leak import remedies
 from runner.leak.holders import is_growing
 from runner.leak.judgement import judge
@@ -114,6 +114,53 @@ class TestTheVerdict:
         (note,) = judge(found).notes
         assert note.endswith("; too slow to act on, unless it runs that long")
 
+    def test_says_so_in_the_first_sentence_too(self) -> None:
+        little = [0.1 * each for each in RISING]
+        found = record(place(bytes_=little), host_growth=100)
+        environment = msgspec.structs.replace(found.environment, memory_bytes=25_000_000_000)
+        found = replace(found, environment=environment)
+        assert judge(found).sentence.startswith("grows 100 B a step, too little to act on: ")
+        found.metrics["step_seconds"] = 1e-6  # full within minutes
+        assert judge(found).sentence.startswith("grows 100 B a step: ")
+
+    @pytest.mark.parametrize(("steps", "verdict"), [(7, "unclear"), (8, "grows")])
+    def test_needs_eight_traced_steps_where_nothing_else_shows_growth(
+        self, steps: int, verdict: str
+    ) -> None:
+        found = record(place(bytes_=RISING[: steps + 1]), host_growth=None, steps=steps)
+        leak = judge(found)
+        assert leak.verdict == verdict, leak.sentence
+        assert (f"rose in {steps} traced steps" in leak.sentence) is (verdict == "unclear")
+        found.metrics["host_growth_bytes_per_step"] = 1000
+        assert judge(found).verdict == "grows"
+
+    def test_is_not_flat_where_the_host_trial_was_not_run(self) -> None:
+        found = record(host_growth=0)
+        measure = replace(found.spec.measure, host_processes=1)
+        found = replace(found, trials=found.trials[:-1], spec=replace(found.spec, measure=measure))
+        leak = judge(found)
+        assert leak.verdict == "unclear"
+        assert leak.sentence.endswith("the trial that looks for what is held was not run")
+
+    @pytest.mark.parametrize(
+        ("late", "verdict", "said"),
+        [
+            ((1, 210_000_000), "unclear", "rose from 10.0 MB to 210 MB resident"),
+            ((3, 30_000_000), "unclear", "rose from 1 to 3, from 10.0 MB to 30.0 MB resident"),
+            ((1, 10_200_000), "flat", "did not rise"),
+        ],
+    )
+    def test_is_not_flat_where_child_processes_grow(
+        self, late: tuple[int, int], verdict: str, said: str
+    ) -> None:
+        found = record(place(bytes_=FLAT), host_growth=0)
+        children = ChildProcesses(1, 10_000_000), ChildProcesses(*late)
+        found.trials[0].facts.children = children
+        leak = judge(found)
+        assert leak.verdict == verdict
+        assert said in " ".join([leak.sentence, *leak.notes])
+        assert "not counted" in " ".join([leak.sentence, *leak.notes])
+
     @pytest.mark.parametrize(("growth", "verdict"), [(0, "unclear"), (1000, "grows")])
     def test_is_not_flat_where_the_host_trial_crashed(self, growth: float, verdict: str) -> None:
         found = record(host_growth=growth)
@@ -148,6 +195,43 @@ class TestHolders:
         }
         leak = judge(record(place("python"), containers=[container]))
         assert list(leak.holders[0].chain) == chain
+
+    def test_are_held_by_what_gave_their_memory_back_and_else_reached(self) -> None:
+        container = {
+            "grows_by": 1,
+            "of": "ndarray",
+            "lines": [["service.py", 22]],
+            "chain": ["`history`, a list in service.py:7", "1 ndarray a step"],
+        }
+        reached = judge(record(place("python"), containers=[container]))
+        assert not reached.holders[0].is_held
+        assert reached.to_json()["holders"][0]["what"].endswith("was not shown to hold it")
+        assert not list(remedies.suggest_changes(reached))
+        also = {"frees": container["lines"], "also": ["`other`, a dict in service.py:9"]}
+        held = judge(record(place("python"), containers=[{**container, **also}]))
+        assert held.holders[0].is_held
+        assert held.holders[0].what.endswith("; `other`, a dict in service.py:9 holds it, too")
+        assert set(held.to_json()["holders"][0]) == {
+            *("kind", "bytes_per_step", "count_per_step", "file", "line", "code", "what", "chain")
+        }
+
+    @pytest.mark.parametrize(("native", "is_held"), [(1900, True), (1000, False)])
+    def test_of_cpp_are_held_by_what_gave_as_much_of_cpp_back(
+        self, native: float, is_held: bool
+    ) -> None:
+        container = {
+            "grows_by": 1,
+            "of": "EagerTensor",
+            "lines": [["service.py", 22]],
+            "frees": [["service.py", 22]],
+            "frees_native": native,
+            "chain": ["`history`, a list in service.py:7", "1 EagerTensor a step"],
+        }
+        leak = judge(record(place("tensor"), place("native"), containers=[container]))
+        assert {each.kind: each.is_held for each in leak.holders} == {
+            "tensor": True,
+            "native": is_held,
+        }
 
     def test_take_what_xla_compiles_on_its_own_threads_to_the_one_line_that_compiles(self) -> None:
         leak = judge(record(place("executable"), place("executable", file=None, line=None)))

@@ -68,6 +68,27 @@ def test_what_xla_or_llvm_made_is_an_executable_on_any_thread() -> None:
     assert found == Place("executable", None, None, "XLA's executables")
 
 
+def test_what_onednn_keeps_is_no_executable_of_xlas() -> None:
+    native = (
+        "Xbyak::MmapAllocator::alloc(unsigned long)",
+        "dnnl::impl::cpu::x64::jit_generator::jit_generator(char const*)",
+        "tensorflow::MklConvFwdPrimitive<float>::Setup(tensorflow::MklConvFwdParams const&)",
+    )
+    found = of(OP, NORMAL, USER, native=native)
+    assert found is not None
+    assert found.kind == "native"
+    assert found.what.startswith("oneDNN's kernels, one for each shape under random_normal")
+
+
+def test_what_grappler_makes_with_mlir_is_a_graph() -> None:
+    native = (
+        "mlir::StorageUniquer::StorageUniquer()",
+        "mlir::tfg::TFGGrapplerOptimizer::Impl::Impl(std::function<void ()>)",
+        "tensorflow::grappler::MetaOptimizer::Optimize()",
+    )
+    assert kind(USER, native=native) == "graph"
+
+
 def test_what_is_made_while_a_function_is_traced_is_a_graph() -> None:
     assert kind(OP, TRACING, USER) == "graph"
     assert kind(OP, TRACING, USER, of_python=True) == "graph"
