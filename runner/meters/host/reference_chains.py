@@ -96,7 +96,9 @@ class ReferenceChains:
         """Return what refers to objects of this level, and note which."""
         wanted = {id(each): each for each in level}
         found: list[Any] = []
-        for referrer in gc.get_referrers(*level):
+        referrers = gc.get_referrers(*level)
+        referrers.sort(key=lambda each: isinstance(each, types.FrameType))  # of kept errors: many
+        for referrer in referrers:
             if id(referrer) in above or self._is_own(referrer, level, above):
                 continue
             held = (wanted[id(e)] for e in gc.get_referents(referrer) if id(e) in wanted)

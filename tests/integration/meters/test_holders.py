@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,12 +41,33 @@ def test_a_chain_of_objects_is_reached_from_the_end_that_has_a_name(told: dict[s
     (chain,) = chains(told["chain"])
     assert chain.startswith("the step > `state`, a dict that link (")
     assert chain.endswith(" > ['head']")
+    assert told["chain"][0]["frees"], "cut at its head, all of it goes"
+
+
+def test_what_gives_the_memory_back_is_told_from_what_does_not(told: dict[str, Any]) -> None:
+    gave = {each["chain"][-2] for each in told["both"] if each["frees"]}
+    assert len(gave) == 2
+    assert any(each.startswith("`Kept.seen`") for each in gave)
+    assert any(each.startswith("the cache of cached (") for each in gave)
+
+
+def test_two_containers_that_each_are_enough_hold_together(told: dict[str, Any]) -> None:
+    (held,) = [each for each in told["two"] if each["frees"]]
+    names = re.findall(r"`(\w+)`", f"{held['chain']} {held['also']}")
+    assert sorted(names) == ["first", "second"]
+
+
+def test_what_can_not_be_tried_in_a_fork_only_reaches(told: dict[str, Any]) -> None:
+    (reaches,) = told["waits"]
+    assert reaches["chain"][1].startswith("`kept`, a list that step (")
+    assert reaches["lines"]
+    assert not reaches["frees"]
 
 
 def test_threads_hold_their_stacks_and_are_made_at_a_line(told: dict[str, Any]) -> None:
     (running,) = [each for each in told["both"] if each["of"] == "Thread"]
     file, line = running["made_at"]
-    assert Path(file) == HOLDING
+    assert Path(file).resolve() == HOLDING
     assert "threading.Thread(" in HOLDING.read_text().splitlines()[line - 1]
     (stacks,) = told["threads"]
     assert stacks["count"] == [0, 1]
