@@ -21,7 +21,10 @@ examples:
 How much grows is measured as in a run, with steps enough for slow growth (200 of them, or 10 s).
 What it consists of is found in a trial of its own, which traces every allocation on the host: its
 line, its kind (tensor, python, graph, executable, native) and, of what Python holds, the way to it
-from a variable that you know. What is free but kept by malloc is no leak, and is shown apart. Then
+from a variable that you know. "Held by" was tried: emptied, in a fork of the trial, it gave the
+memory back; "reached by" was not, or something else holds it, too. Steps are traced for
+measure.max_seconds of computing, three at least. What is known is shown after each kind of trial,
+and stays when it is stopped. What is free but kept by malloc is no leak, and is shown apart. Then
 the remedies that need no change of your code are run, each with the command that repeats it; those
 that need one are shown as what to write. Several cells are answered one after the other.
 

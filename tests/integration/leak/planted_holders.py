@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from runner.leak.findings import Holder, Leak
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -26,6 +28,25 @@ class Truth:
 HOLDERS: dict[str, Truth] = {}
 """By the name of the function."""
 NO_HOLDER = "nothing_stays"
+
+
+def grade(name: str, leak: Leak) -> str:
+    """Return `right`, `unclear`, or `wrong` where another's container is accused."""
+    if name == NO_HOLDER:
+        verdicts = {"flat": "right", "fills": "right", "unclear": "unclear"}
+        return verdicts.get(leak.verdict, "wrong")
+    truth, held = HOLDERS[name], [each for each in leak.main_holders if each.is_held]
+    if any(not any(part in describe(each) for part in truth.names) for each in held):
+        return "wrong"
+    if not leak.main_holders or (truth.is_held and not held):
+        return "unclear"
+    first = describe(leak.main_holders[0])
+    return "right" if all(part in first for part in truth.names) else "unclear"
+
+
+def describe(holder: Holder) -> str:
+    """Return the words that say who holds it."""
+    return " ".join([*holder.chain, holder.what])
 
 
 def holds(*names: str, is_held: bool = True) -> Callable[[Any], Any]:
@@ -256,5 +277,19 @@ def nothing_stays() -> Callable[[], None]:
     def step() -> None:
         number = next(numbers)
         ring[number % 4] = tf.ones([500]), np.ones(3000)
+
+    return step
+
+
+TOGETHER = ("generator", "frames", "subclassed_dict", "two_containers", "context_variable")
+
+
+def together() -> Callable[[], None]:
+    """One step with the cheap ones."""
+    steps = [globals()[name]() for name in TOGETHER]
+
+    def step() -> None:
+        for each in steps:
+            each()
 
     return step

@@ -19,11 +19,11 @@ from tests.runs import measure_run, open_whole
 PLANTED = "tests/integration/leak/planted.py"
 
 
-def sought(server: TrialServer, name: str, folder: Path) -> Leak:
+def sought(server: TrialServer, name: str, folder: Path, module: str = planted.__name__) -> Leak:
     """What `leak` says of a planted one, by one timing and one host trial."""
     words = [
         "scenario=callable",
-        f"scenario.target=tests.integration.leak.planted:{name}",
+        f"scenario.target={module}:{name}",
         "tracking=none",
     ]
     few = [
