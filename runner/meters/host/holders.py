@@ -96,10 +96,11 @@ class HolderSearch:
         tracemalloc.start(_MOST_FRAMES)  # last: under it the look takes four times as long
 
     def end(
-        self, steps: int, step: Any, survivors: Sequence[Survivor]
+        self, steps: int, step: Any, survivors: Sequence[Survivor] = ()
     ) -> tuple[tuple[Container, ...], tuple[GrowingFunction, ...]]:
         """Return what grew in those steps, with the way to it, and which functions were traced
-        again; `step` is the step itself, `survivors` what is to be explained."""
+        again; `step` is the step itself. `survivors` are to be explained: without them nothing is
+        emptied, and every way only reaches what grows."""
         gc.collect()
         functions = self._functions.find_retraced(gc.get_objects(), steps)
         # Nothing here may hold an element of them: it would not go when it is let go.
