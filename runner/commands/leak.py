@@ -81,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
         from runner.engine.scheduler import LocalExecutor
         from runner.leak.hunt import LeakHunt
         from runner.leak.summary import list_leaks
+        from runner.render.text.progress import Progress
 
         folder = folders.choose_folder("leaks", plan.resume, "search for leaks")
         hunt = LeakHunt(plan, folder, not options.no_remedies)
@@ -93,6 +94,13 @@ def run(options: argparse.Namespace) -> int:
             return "".join(json.dumps(leak.to_json(), indent=1) for leak in hunt.leaks.values())
 
         tracking = find_tracking(plan.cells[0])
-        executor = LocalExecutor(server)
-        result = measure_and_print(hunt, folder, executor, render, tracking=tracking, echo=hunt)
+        result = measure_and_print(
+            hunt,
+            folder,
+            LocalExecutor(server),
+            render,
+            progress=Progress(count_likely=hunt.count_likely),
+            tracking=tracking,
+            echo=hunt,
+        )
         return result.exit_code if result.stopped else int(not hunt.is_answered)

@@ -37,7 +37,7 @@ _COLUMNS = [
     if name in HEADLINES or not METRICS[name].smaller_is_better
 ]
 """Columns for what is gained, and what it costs."""
-_CLIMBS = 4
+_CLIMBS = 3
 """Trials that a search takes, more or less, until it is near."""
 
 _FAILING_SECONDS = 10.0
@@ -131,7 +131,8 @@ def estimate_search(limit: Limit, seconds: float) -> float:
     is_near = find_near_answer(limit.probes, cap) is not None
     climbs = 0 if is_near else max(1, _CLIMBS - len(fitting))
     fails = 0 if any(not probe.fits for probe in limit.probes) else _FAILING_SECONDS
-    whole = 0 if any(probe.whole for probe in fitting) else measure.timing_processes
+    # A timing trial reads no trace.
+    whole = 0 if any(probe.whole for probe in fitting) else 0.6 * measure.timing_processes
     return climbs * seconds * (1 + longer) / 2 + fails + (1 + whole) * seconds * longer
 
 

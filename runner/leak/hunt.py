@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,9 @@ from runner.render.text.console import redraw_line
 
 RESULT_FILE = "leak.json"
 
+_LIKELY_REMEDIES = 2
+"""Half of the most that are usually tried: nobody knows yet if something grows."""
+
 
 class LeakHunt(Dialogues):
     """Answers one cell after the other. It listens, too: what is known of the open one after a
@@ -37,14 +41,29 @@ class LeakHunt(Dialogues):
 
     def __init__(self, plan: Plan, folder: Path, with_remedies: bool = True) -> None:
         super().__init__([self._hunt()])
+        self._plan, self._folder, self._with_remedies = plan, folder, with_remedies
         self.leaks: dict[str, Leak] = {}
         """By the name of the cell."""
         self.seed = plan.cells[0].experiment.seed
         self.question = make_question(plan)
-        self._plan, self._folder, self._with_remedies = plan, folder, with_remedies
         self._count = 0
         self._measured = ""
         """The name of the cell whose own trials are taken now."""
+        self._ahead = Counter[str]()
+        for cell in plan.cells:
+            self._ahead += self._count_trials(cells.prepare_cell(cell)) + self._count_remedies()
+
+    def count_likely(self) -> Counter[str]:
+        """Return the trials that may be asked for later, by kind: those of cells that are to come,
+        and a few remedies."""
+        return self._ahead
+
+    def _count_trials(self, cell: Cell) -> Counter[str]:
+        evidence = Evidence.from_measure(cell.experiment.measure)
+        return Counter(memory=evidence.memory, timing=evidence.timing, host=evidence.host)
+
+    def _count_remedies(self) -> Counter[str]:
+        return Counter(timing=_LIKELY_REMEDIES if self._with_remedies else 0)
 
     @property
     def is_answered(self) -> bool:
@@ -62,11 +81,13 @@ class LeakHunt(Dialogues):
             name = name_cell(swept) or cell.experiment.scenario_name
             prepared = cells.prepare_cell(cell)
             self._measured = name
+            self._ahead -= self._count_trials(prepared)
             (run,) = yield [self._request(prepared, swept)]
             self._measured = ""
             leak = judge(run.get_record())
             self._keep(name, leak)
             found = cells.list_remedies(cell, leak) if self._with_remedies else []
+            self._ahead -= self._count_remedies()
             runs = yield [
                 self._request(
                     cells.apply_remedy(prepared, each, leak),

@@ -4,13 +4,14 @@ its tenth step.
     python -m tests.benchmarks real_models
 
 With `RUNNER_CLONES=FOLDER:FOLDER`, clones of other versions with an environment in `.venv`, it
-prints theirs as well.
+prints theirs as well; `RUNNER_MODELS=gpt2-graph,mobilenet-graph` takes these alone.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -34,27 +35,33 @@ FIGURE = re.compile(r"peak\s+[\d.]+ [kMG]?B")
 
 def main() -> None:
     clones = [Path(word) for word in os.environ.get("RUNNER_CLONES", "").split(":") if word]
+    wanted = os.environ.get("RUNNER_MODELS", "").split(",")
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(_real_models.__file__, folder)  # where no package of ours is in the way
         for model, execution in CELLS:
-            plain, _ = _time([sys.executable, "_real_models.py", model, execution], folder)
-            print(f"{model}, {execution}: {plain:.1f} s plainly to the tenth step")
+            if wanted != [""] and f"{model}-{execution}" not in wanted:
+                continue
+            plain, plain_cpu, _ = _time(
+                [sys.executable, "_real_models.py", model, execution], folder
+            )
+            print(f"{model}, {execution}: {plain:.1f} s plainly to the tenth step", flush=True)
             for clone in (*clones, HERE):
                 words = [*WORDS, f"scenario.target=_real_models:{model}", f"execution={execution}"]
                 python = str(clone / ".venv" / "bin" / "python")
-                last, lines = _time([python, "-m", "runner", *words], folder)
+                last, cpu, lines = _time([python, "-m", "runner", *words], folder)
                 first = next((seconds for seconds, line in lines if FIGURE.search(line)), last)
                 (trials,) = (line.strip() for _, line in lines if " trials (" in line)
                 print(
                     f"  {clone}: first figure {first / plain:.2f} times that, "
-                    f"summary {last / plain:.2f}; {trials}",
+                    f"summary {last / plain:.2f}, processor {cpu / plain_cpu:.2f}; {trials}",
                     flush=True,
                 )
 
 
-def _time(command: list[str], folder: str) -> tuple[float, list[tuple[float, str]]]:
-    """Return the seconds until it has ended, and of each line that it prints."""
-    began, lines = time.monotonic(), []
+def _time(command: list[str], folder: str) -> tuple[float, float, list[tuple[float, str]]]:
+    """Return the seconds until it has ended, those of a processor, and when it printed each
+    line."""
+    began, before, lines = time.monotonic(), _read_cpu_seconds(), []
     environment = {**os.environ, "RUNNER_OUTPUTS": f"{folder}/outputs"}
     with subprocess.Popen(
         command,
@@ -68,4 +75,10 @@ def _time(command: list[str], folder: str) -> tuple[float, list[tuple[float, str
         for line in process.stdout:
             lines.append((time.monotonic() - began, line))
     assert process.returncode == 0, "".join(line for _, line in lines)
-    return time.monotonic() - began, lines
+    return time.monotonic() - began, _read_cpu_seconds() - before, lines
+
+
+def _read_cpu_seconds() -> float:
+    """Return what children that have ended have taken, and theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
