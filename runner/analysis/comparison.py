@@ -9,7 +9,7 @@ Core: standard library and NumPy. The first line that applies decides a row:
     of a peak that is drawn anew in each process (`repeatability`), by what each process had:
         one side lies apart (Smirnov)        better or worse
         few processes, more than half apart  better or worse
-        lowest and highest agree             same
+        lowest and highest agree             same (of few processes, if all lie within 1 %)
         else                                 unclear, and how many memory processes settle it
 
     of any other figure, by the difference and its interval:
@@ -327,15 +327,17 @@ def _judge_seen(
     smaller = significance.compute_smirnov_p([value + bound for value in theirs], ours)
     if min(larger, smaller) <= one_sided:
         return replace(row, verdict=_tell_apart(row, is_smaller=smaller < larger))
-    fewest = min(len(ours), len(theirs))
+    fewest, both = min(len(ours), len(theirs)), [*ours, *theirs]
     gap = max(min(theirs) - max(ours), min(ours) - max(theirs))
-    if fewest >= repeatability.FEW and gap > max(bound, _WIDEST_SHARE * max(*ours, *theirs)):
+    if fewest >= repeatability.FEW and gap > max(bound, _WIDEST_SHARE * max(both)):
         return replace(row, verdict=_tell_apart(row, is_smaller=max(theirs) < min(ours)))
     ends = (min(theirs) - min(ours), max(theirs) - max(ours))
-    if fewest >= repeatability.FEW and max(map(abs, ends)) <= bound:
+    is_few = fewest < repeatability.LEAST
+    is_near = fewest >= repeatability.FEW and repeatability.TOGETHER.same(both)
+    if (is_near or not is_few) and max(map(abs, ends)) <= bound:
         return replace(row, verdict=RowVerdict.SAME)
     more: int | None = repeatability.LEAST - fewest
-    if more is not None and more <= 0:
+    if not is_few:
         more = significance.count_missing_trials(ours, theirs, bound, one_sided, _MOST_PROCESSES)
     reason = f"processes of one cell differ by as much; {_ask_for_more(more, 'memory process')}"
     return replace(row, verdict=RowVerdict.UNCLEAR, more_processes=more, reason=reason)

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -27,7 +28,8 @@ from runner.metrics import (
 )
 from runner.paths import shorten
 from runner.records import LOG_FILE, RECORD_FILE
-from runner.render.text.console import redraw_line, style_text
+from runner.render.text.console import redraw_line, style_text, understands_codes
+from runner.render.text.progress import QUIET_SECONDS
 from runner.render.text.table import align_columns
 from runner.render.words import count_things, format_duration
 
@@ -193,18 +195,22 @@ def _name_difference(one: Limit, other: Limit) -> str:
 @dataclass
 class FitProgress:
     """One line, redrawn before each trial, on a terminal only; and an answer, as soon as one is
-    known to 5 %."""
+    known to 5 %, elsewhere if the search takes long."""
 
     search: FitSearch
     stream: TextIO = field(default_factory=lambda: sys.stderr)
+    clock: Callable[[], float] = time.monotonic
+    _began: float = 0.0
     _seconds: dict[int, float] = field(default_factory=dict)
     """What the last trial of each strategy took that completed, by the strategy's number."""
     _answered: set[int] = field(default_factory=set)
 
     def on(self, event: Event) -> None:
         """Draw the line anew before each trial."""
+        self._began = self._began or self.clock()
         if isinstance(event, TrialStarted) and (probed := self.search.find_probe(event.run)):
-            self._print_near_answers()
+            if understands_codes(self.stream) or self.clock() - self._began > QUIET_SECONDS:
+                self._print_near_answers()
             self._draw(*probed, event.trial.kind)
         elif isinstance(event, TrialEnded) and (probed := self.search.find_probe(event.run)):
             if event.run.outcome.completed:

@@ -29,7 +29,7 @@ CELLS = (
     ("mobilenet", "graph"),
 )
 HERE = Path(__file__).resolve().parents[2]
-WORDS = ("scenario=callable", "tracking=none")
+WORDS = ("scenario=callable", "tracking=none", "measure.timeout_seconds=1800")
 FIGURE = re.compile(r"peak\s+[\d.]+ [kMG]?B")
 
 
