@@ -1,4 +1,4 @@
-"""What a leak hunt finds. Core: standard library and msgspec."""
+"""Define the findings of a leak hunt. Core: standard library and msgspec."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ RETIRED = {
     "the sampler gave up": r"\bgave up\b",
     "it is not to be set": r"\bnot to be\b",
     "none to be had": r"\bto be had\b",
-    "for __str__ raises": r", for \w+ raises",
+    "it is not known, for __str__ raises": r", for \w+ raises",
     "one run is told of": r"\b(?:told|tells?) of\b",
 }
 """Phrases that readers stumbled over: each with an example, which the pattern has to find."""

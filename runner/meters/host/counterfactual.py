@@ -40,7 +40,7 @@ nothing to wait for. One that is slow, on a busy machine, does not sleep."""
 
 @dataclass(frozen=True)
 class Kept:
-    """What stays: bytes by line, and those of C++."""
+    """The memory that stays: bytes by line, and those of C++."""
 
     lines: dict[Line, int]
     native: int

@@ -45,7 +45,7 @@ class _Mean:
 
 @dataclass
 class _Left:
-    """What is left of one kind of trial, over all runs."""
+    """The trials of one kind that are left, over all runs."""
 
     known_seconds: float = 0.0
     """Of runs that have had a trial of this kind."""
