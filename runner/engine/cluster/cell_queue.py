@@ -13,7 +13,10 @@ what is new.
 
 from __future__ import annotations
 
+import errno
+import os
 import pickle
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,9 +27,14 @@ import msgspec
 
 from runner import paths
 from runner.engine.requests import Request
+from runner.errors import BadInput
 
 QUEUES = ".workers"
 """The folder in a sweep's folder; in it each start and each `resume` has a queue of its own."""
+
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -63,14 +71,14 @@ class CellQueue:
         """Return a new queue of all of the work; nobody takes from an older one any more."""
         queues = work.folder / QUEUES
         queues.mkdir(exist_ok=True)
+        _keep_private(queues)
         older = list(queues.iterdir())
         for each in older:
             cls(each).close()
         queue = cls(queues / str(len(older)))
         queue._claims.mkdir(parents=True)
-        file = queue.folder / "work.pickle"
-        file.touch(mode=0o600)  # for its owner alone: arguments may be secrets
-        file.write_bytes(pickle.dumps(work))
+        with os.fdopen(os.open(queue._work_file, _CREATE, 0o600), "wb") as file:
+            pickle.dump(work, file)
         for number in range(len(work.requests)):
             queue.add(number)
         return queue
@@ -78,6 +86,10 @@ class CellQueue:
     @property
     def _claims(self) -> Path:
         return self.folder / "claims"
+
+    @property
+    def _work_file(self) -> Path:
+        return self.folder / "work.pickle"
 
     @property
     def _order_file(self) -> Path:
@@ -107,8 +119,16 @@ class CellQueue:
         self._order_file.unlink(missing_ok=True)
 
     def read_work(self) -> Work:
-        """Return what is to be measured. The file is the parent's own, of the same user."""
-        work: Work = pickle.loads((self.folder / "work.pickle").read_bytes())
+        """Return what is to be measured; raise `BadInput` for a file that is not this user's alone:
+        to load it is to run what it says."""
+        with os.fdopen(os.open(self._work_file, _READ), "rb") as file:
+            found = os.fstat(file.fileno())
+            if (found.st_uid, found.st_mode) != (os.geteuid(), stat.S_IFREG | 0o600):
+                raise BadInput(
+                    f"{self._work_file}: is not this user's alone, and was not loaded.",
+                    "Measure in a folder that nobody else may write to.",
+                )
+            work: Work = pickle.load(file)
         return work
 
     def take(self, name: str) -> Iterator[int]:
@@ -129,6 +149,24 @@ class CellQueue:
         except FileNotFoundError:
             return []
         return [int(line) for line in lines if line.endswith("\n")]
+
+
+def _keep_private(folder: Path) -> None:
+    """Close a folder to everybody else: what lies in it is loaded, and may hold secrets. Raise
+    `BadInput` for one that is somebody else's, or a link."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if os.fstat(descriptor).st_uid != os.geteuid():
+                raise PermissionError(errno.EPERM, "it is somebody else's")
+            os.fchmod(descriptor, 0o700)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise BadInput(
+            f"{folder}: can't be closed to others ({error.strerror}).",
+            "Start the sweep anew, in a folder of your own.",
+        ) from None
 
 
 @dataclass
