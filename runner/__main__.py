@@ -16,13 +16,13 @@ from runner import paths
 from runner.commands import call, list_verbs
 from runner.errors import (
     BadInput,
-    DiskFull,
     Interrupted,
     RunnerError,
     Unavailable,
+    WriteError,
     is_disk_full,
     suggest,
-    translate_disk_full,
+    translate_write_error,
 )
 from runner.render.text.console import sanitize_streams
 from runner.script.words import is_script
@@ -50,8 +50,8 @@ def _answer(words: Sequence[str]) -> int:
         return 0
     except Exception as error:
         if isinstance(error, OSError) and is_disk_full(error):
-            print(f"runner: {translate_disk_full(error)}", file=sys.stderr)
-            return DiskFull.exit_code
+            print(f"runner: {translate_write_error(error)}", file=sys.stderr)
+            return WriteError.exit_code
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS and error.filename:
             print(f"runner: {_shorten(error.filename)}: {error.strerror}.", file=sys.stderr)
             print("  Name a path that can be read, and written to.", file=sys.stderr)

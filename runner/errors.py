@@ -7,7 +7,7 @@ RunnerError
 │   └── StoreOutOfReach nor will it take the next one
 ├── ViewError           a file made of records can't be written     never ends a run
 ├── ServerError         the warm server could not be started        exit code 1
-└── DiskFull            the results cannot be written               exit code 1
+└── WriteError          the results cannot be written               exit code 1
 
 Interrupted             Ctrl-C or SIGTERM                           exit code 130 or 143
 
@@ -65,8 +65,8 @@ class ServerError(RunnerError):
     """The warm server could not be started, so no trial can run."""
 
 
-class DiskFull(RunnerError):
-    """There is no room left for results."""
+class WriteError(RunnerError):
+    """Results cannot be written: the disk is full, or something is not where it was."""
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
@@ -77,14 +77,19 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in _NO_ROOM
 
 
-def translate_disk_full(error: OSError) -> DiskFull:
-    """Return the error in the words of this tree; raise it again if it says anything else."""
-    if not is_disk_full(error):
-        raise error
+def translate_write_error(error: OSError) -> WriteError:
+    """Return the error in the words of this tree; raise it again if it is about no file."""
     where = f"{error.filename}: " if error.filename else ""
-    return DiskFull(
-        f"{where}the disk is full; every trial that had ended before is kept.",
-        "Make room, then go on: repeat the words, for a sweep with resume=latest added.",
+    if is_disk_full(error):
+        what, first = "the disk is full; every trial that had ended before is kept", "Make room"
+    elif where:
+        what = f"can't be used ({error.strerror}); what else was written is kept"
+        first = "Restore it, or move away what stands there"
+    else:
+        raise error
+    return WriteError(
+        f"{where}{what}.",
+        f"{first}, then go on: repeat the words, for a sweep with resume=latest added.",
     )
 
 

@@ -119,7 +119,10 @@ def find_outputs() -> Path:
 
 def shorten(path: Path) -> str:
     """Return the shorter of a path's two spellings, for a person to read."""
-    spelled = os.path.relpath(path)
+    try:
+        spelled = os.path.relpath(path)
+    except FileNotFoundError:  # the working folder has gone
+        return str(path)
     return spelled if len(spelled) < len(str(path)) else str(path)
 
 

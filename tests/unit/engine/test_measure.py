@@ -28,7 +28,7 @@ from runner.engine.grid import Grid
 from runner.engine.measure import measure
 from runner.engine.requests import Evidence, Request
 from runner.engine.run import Run
-from runner.errors import BadInput, DiskFull, Interrupted, ServerError
+from runner.errors import BadInput, Interrupted, ServerError, WriteError
 from runner.records import Outcome
 from tests.unit.engine.conftest import Recorder, executor_on, run_plan
 
@@ -114,7 +114,7 @@ def test_a_full_disk_stops_in_order_with_a_remedy(
 
     monkeypatch.setattr(records, "append_trial", append)
     result = run_plan(planned(*TWO), folder, Recorder())
-    assert isinstance(result.stopped, DiskFull)
+    assert isinstance(result.stopped, WriteError)
     assert "the disk is full" in str(result.stopped)
     monkeypatch.setattr(records, "append_trial", kept)
     second = Recorder()
