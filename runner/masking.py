@@ -10,8 +10,9 @@ Core: standard library only.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,14 @@ _VALUE = re.compile(
     rf"""{_QUOTED}|\[(?:{_QUOTED}|[^\[\]"'])*\]|{{(?:{_QUOTED}|[^{{}}"'])*}}|[^,{{}}\[\]]+"""
 )
 """An entry's value in a mapping in a word: quoted, a list, a mapping, or plain."""
+_FLAG = re.compile(r"""[\[,]\s*(["']?)--?([\w.-]+)(=|\1\s*,\s*)""")
+"""A flag in a list in a word, before its value."""
+_REST = {
+    "": re.compile(r"[^,\[\]{}]+"),
+    "'": re.compile(r"(?:\\.|[^'\\])+"),
+    '"': re.compile(r'(?:\\.|[^"\\])+'),
+}
+"""The value behind `--flag=`, by the flag's quotes."""
 
 
 @lru_cache(maxsize=10_000)
@@ -81,17 +90,24 @@ def mask_word(word: str) -> str:
     if setting and is_secret_name(setting[2]) and not _is_plain(setting[3]):
         return f"{setting[1]}{MASK}"
     kept, begin = [], 0
+    for start, end, mask in sorted(_find_secret_parts(word)):
+        if start >= begin:
+            kept += [word[begin:start], mask]
+            begin = end
+    return _mask_address("".join([*kept, word[begin:]]))
+
+
+def _find_secret_parts(word: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where secrets stand in the mappings and lists in a word, and what to write there."""
     for entry in _ENTRY.finditer(word):
         value = _VALUE.match(word, entry.end())
-        if (
-            entry.start() >= begin
-            and value
-            and is_secret_name(entry[1])
-            and not _is_plain(value[0])
-        ):
-            kept += [word[begin : entry.end()], f"'{MASK}'"]
-            begin = value.end()
-    return _mask_address("".join([*kept, word[begin:]]))
+        if value and is_secret_name(entry[1]) and not _is_plain(value[0]):
+            yield *value.span(), f"'{MASK}'"
+    for flag in _FLAG.finditer(word):
+        is_next = not flag[3].endswith("=")
+        value = (_VALUE if is_next else _REST[flag[1]]).match(word, flag.end())
+        if value and is_secret_name(flag[2]) and not _is_plain(value[0]):
+            yield *value.span(), f"'{MASK}'" if is_next else MASK
 
 
 def find_secrets(value: Any, masked: Any) -> list[str]:
@@ -107,7 +123,7 @@ def find_secrets(value: Any, masked: Any) -> list[str]:
         match = re.fullmatch(pattern, value, re.DOTALL)
         for each in match.groups() if match else ():
             texts = (each, each.partition(":")[2])  # of `user:password`
-            found += [*texts, *(repr(text)[1:-1] for text in texts)]
+            found += [each for t in texts for each in (t, repr(t)[1:-1], json.dumps(t)[1:-1])]
     known = {each for each in found if len(each) >= SHORTEST}
     return sorted(known, key=lambda each: (-len(each), each))
 

@@ -21,6 +21,7 @@ _UNPRINTABLE = re.compile(
     "\ud800-\udfff\ufffe\uffff]"  # no characters at all
 )
 _AMOUNT = re.compile(r"[+-]?\d[\d.,]*(e[+-]?\d+)?( ?[A-Za-z%]+(/[a-z]+)?)?|-")
+_BEGIN_FORMULAS = tuple("=+-@＝＋－＠")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&-])")
 
 
@@ -32,7 +33,8 @@ def make_printable(text: str) -> str:
 
 def is_formula(text: str) -> bool:
     """Return whether a spreadsheet would run a text: an amount with its sign is none."""
-    return text[:1] in ("=", "+", "-", "@", "\t", "\r") and not _AMOUNT.fullmatch(text)
+    found = text.lstrip()
+    return found[:1] in _BEGIN_FORMULAS and not _AMOUNT.fullmatch(found)
 
 
 def escape_csv(text: str) -> str:

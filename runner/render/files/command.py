@@ -26,7 +26,7 @@ def write_command(record: Record) -> str:
     fields = {
         **{"scenario": spec.scenario, "execution": spec.execution, "device": spec.device.kind},
         **{"batch_size": spec.batch_size, "seed": spec.seed, "measure": spec.measure.name},
-        **{f"scenario.{name}": value for name, value in spec.parameters.items()},
+        **{f"scenario.{_quote_key(name)}": value for name, value in spec.parameters.items()},
         **{f"device.{name}": value for name, value in device.items()
            if name != "kind" and value not in (None, 0)},
         **{f"measure.{name}": value for name, value in measure.items()
