@@ -121,6 +121,8 @@ def make_mlflow_environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_python_path() -> str:
-    """Return the PYTHONPATH by which a process that starts elsewhere finds the runner."""
-    folders = [str(paths.find_package().parent), os.environ.get("PYTHONPATH", "")]
-    return os.pathsep.join(filter(None, folders))
+    """Return the PYTHONPATH by which a process that starts elsewhere finds the runner, and what
+    this one finds."""
+    folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    whole = [str(paths.find_package().parent), *map(os.path.abspath, folders)]
+    return os.pathsep.join(whole)

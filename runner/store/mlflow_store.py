@@ -133,6 +133,7 @@ class MlflowStore:
                 run
                 for experiment in self._client.search_experiments(ViewType.ALL)
                 for run in self._find_runs(condition, experiment.experiment_id, ViewType.ALL)
+                if re.fullmatch(r"[0-9a-f]{32}", run.info.run_id)  # else it may be a path
             ]
             seen = [run.info.run_id for run in found if run.info.lifecycle_stage == "active"]
             for run_id in seen:
@@ -140,8 +141,6 @@ class MlflowStore:
             if artifacts := self._location.artifacts:
                 database = SqlAlchemyStore(self._location.uri, artifacts)
                 for run in found:
-                    if not re.fullmatch(r"[0-9a-f]{32}", run.info.run_id):  # as MLflow makes them
-                        continue
                     shutil.rmtree(Path(artifacts) / run.info.run_id, ignore_errors=True)
                     database._hard_delete_run(run.info.run_id)  # as `mlflow gc` does
                 database.engine.dispose()
