@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -60,8 +61,10 @@ def run(options: argparse.Namespace) -> int:
             "and delete every run: MLflow asks for no password.",
             file=sys.stderr,
         )
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    location = replace(location, pages=f"http://{host}:{options.port}")
+    # By its address: of a name's several addresses another one may be somebody else's.
+    address, port = listening.getsockname()[:2]
+    host = f"[{address}]" if ":" in address else address
+    location = replace(location, pages=f"http://{host}:{port}")
     log = paths.find_outputs() / "ui.log"
     try:
         with stop_on_signals(), _serve(location, listening, log) as server:
@@ -104,6 +107,8 @@ def _serve(
     with listening:
         open_store(location)  # it is made under our lock, never by the server
         host, port = listening.getsockname()[:2]
+        # Without --app-dir, uvicorn imports from where it stands first.
+        options = shlex.join(["--fd", "0", "--app-dir", str(paths.find_package().parent)])
         with open(log, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as noise:
             server = subprocess.Popen(
                 [
@@ -115,7 +120,7 @@ def _serve(
                         str(os.getpid()),
                     ),
                     *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
-                    *("--host", host, "--port", str(port), "--uvicorn-opts", "--fd 0"),
+                    *("--host", host, "--port", str(port), "--uvicorn-opts", options),
                     *("--backend-store-uri", location.uri),
                     *("--artifacts-destination", location.artifacts),
                 ],
@@ -141,9 +146,10 @@ def _serve(
 
 def _wait_until_it_answers(server: subprocess.Popen[bytes], address: str, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
+    ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open  # by no proxy
     while server.poll() is None and time.monotonic() < deadline:
         try:
-            with urllib.request.urlopen(address, timeout=5):
+            with ask(address, timeout=5):
                 return
         except (urllib.error.URLError, OSError):
             time.sleep(0.2)
