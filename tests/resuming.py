@@ -69,11 +69,11 @@ def kill_and_resume(
     return trials
 
 
-def trials_kept(outputs: Path) -> frozenset[str]:
+def trials_kept(outputs: Path, sweep: str = "*/*") -> frozenset[str]:
     """The lines of all cells' trials.jsonl, each with its cell; one that was cut short is none."""
     return frozenset(
         f"{path.parent.name}: {line}"
-        for path in outputs.glob("sweeps/*/*/*/trials.jsonl")
+        for path in outputs.glob(f"sweeps/{sweep}/*/trials.jsonl")
         for line in path.read_text().splitlines(keepends=True)
         if line.endswith("}\n")
     )

@@ -39,8 +39,8 @@ def serve(
     Returns in children alone. `locks` are closed there; `folder` is removed when the parent ends.
     """
     zygote = _Zygote(socket.socket(fileno=requests), locks, parent, Path(folder))
+    scratch.remove_abandoned()  # before what takes seconds: it may be killed in the midst of that
     _import(preload)()
-    scratch.remove_abandoned()
     return zygote.fork_on_request()
 
 
