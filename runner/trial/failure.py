@@ -58,14 +58,12 @@ def translate_error(error: BaseException) -> TrialResult:
                 ": argparse refused the words of the command line, as the log says; a script gets "
                 "words of its own by `python -m runner script FILE WORDS`"
             )
-        return TrialResult(status=Status.FAILED, reason=reason)
-    reason = _describe(error)
-    if len(reason) > _MOST_CHARACTERS:
-        reason = f"{reason[:_MOST_CHARACTERS]}..."
+        return TrialResult(status=Status.FAILED, reason=_shorten(reason))
+    reason = _shorten(_describe(error))
     if not _is_kind(error, RunnerError):
         with _note_broken(broken):
             place = f" ({line})" if (line := _find_line(error)) else ""
-            advice = refusals.advise(_read_message(error))
+            advice = refusals.advise(read_message(error))
             # What to do comes first: a table has only the first line.
             reason = f"{advice}{place}\n{reason}" if advice else f"{reason}{place}"
     if broken:
@@ -104,7 +102,7 @@ def _find_status(error: BaseException) -> Status:
         return Status.UNSUPPORTED
     if _is_kind(error, MemoryError) or _is_kind(error, tf.errors.ResourceExhaustedError):
         return Status.OUT_OF_MEMORY
-    if _is_kind(error, tf.errors.OpError) and _NO_ROOM.search(_read_message(error)):
+    if _is_kind(error, tf.errors.OpError) and _NO_ROOM.search(read_message(error)):
         return Status.OUT_OF_MEMORY
     return Status.FAILED
 
@@ -115,7 +113,7 @@ def _describe(error: BaseException) -> str:
         return f"{error.problem} {error.remedy}".rstrip()
     if _is_kind(error, RunnerError):
         return str(error)
-    kind, text = type(error).__name__, _NOISE.sub("", _read_message(error))
+    kind, text = type(error).__name__, _NOISE.sub("", read_message(error))
     text = text.partition(_XLA_STACK)[0]
     quoted = list(_QUOTED.finditer(text))
     if quoted:
@@ -124,7 +122,12 @@ def _describe(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def _read_message(error: BaseException) -> str:
+def _shorten(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+
+
+def read_message(error: BaseException) -> str:
+    """Return what an error says, or why that can't be had."""
     try:
         return str(error)
     except BaseException as worse:
@@ -141,7 +144,7 @@ def _find_line(error: BaseException) -> str | None:
     """
     whole = traceback.extract_tb(error.__traceback__)
     lines = [(each.filename, each.lineno, each.name) for each in whole]
-    lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(_read_message(error))]
+    lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(read_message(error))]
     lines = [each for each in lines if each[0] not in _DOORS]
     owners = [find_owner(file) for file, _, _ in lines]
     ours = [place for place, owner in enumerate(owners) if owner in OURS]

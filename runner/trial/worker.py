@@ -53,7 +53,7 @@ def main(task: Task, channel: Channel) -> None:
         if files := user_code.hash_files(theirs):
             result.facts.code = files
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
-        with suppress(Exception):  # the user's code may have put anything in its place
+        with suppress(BaseException):  # the user's code may have put anything in its place
             stream.flush()  # type: ignore[union-attr]
     with suppress(Exception):
         result.is_alone = not any(process_tree.list_children(os.getpid()))
@@ -107,11 +107,12 @@ def _explain(
         why = f"{type(error).__name__}; it can't be described, for {failure.blame(worse)}"
         result = TrialResult(status=Status.FAILED, reason=why)
     if spec and result.status is Status.OUT_OF_MEMORY:
-        request = out_of_memory.read_request(str(error))
+        request = out_of_memory.read_request(failure.read_message(error))
         device_mb, host_mb = spec.experiment.device.memory_limit_mb, spec.host_limit_mb
-        on_host = isinstance(error, MemoryError) or device_mb is None
+        is_host_error = issubclass(type(error), MemoryError)
+        on_host = is_host_error or device_mb is None
         live_bytes = salvage.live_bytes if salvage else None
-        live = None if isinstance(error, MemoryError) else live_bytes  # tensors, no host memory
+        live = None if is_host_error else live_bytes  # tensors, no host memory
         sentence = out_of_memory.describe_request(request, live, host_mb if on_host else device_mb)
         if on_host and host_mb and not spec.is_timed:
             sentence += f" of which {format_bytes(TRACER_MB * 2**20)} are the tracer's"

@@ -1,16 +1,19 @@
-"""Bad input by the thousand: how many lines and files of each kind were tried, and how many fell
-short of one message, exit code 2 and nothing left behind. It must be 0."""
+"""Bad input by the thousand: how many lines, files and attacks of each kind were tried, and how
+many fell short of what must come of them. It must be 0."""
 
 from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests import hostile
+from tests.attacks import classes
 from tests.unit import test_schema
 
 OF_EACH = 120
+_CHANGED = "a record or its trials, changed"
 
 
 def main() -> None:
@@ -19,14 +22,18 @@ def main() -> None:
         counts, short = hostile.tried(Path(scratch), OF_EACH)
     with tempfile.TemporaryDirectory() as scratch:
         files = test_schema.tried(Path(scratch), test_schema.MUTATIONS)
-    for kind, count in counts.items():
-        fell = sum(each.startswith(f"{kind}: ") for each in short)
-        print(f"{kind:40} {count:5} lines   {fell} fell short")
+    with tempfile.TemporaryDirectory() as scratch:
+        attacks, fell_short = classes.try_all(Path(scratch))
     fell = [each for each in files if each]
-    print(f"{'a record or its trials, changed':40} {len(files):5} files   {len(fell)} fell short")
+    short += [*(f"{_CHANGED}: {each}" for each in fell), *fell_short]
+    changed = Counter({_CHANGED: len(files)})
+    for what, kinds in (("lines", counts), ("files", changed), ("attacks", attacks)):
+        for kind, count in kinds.items():
+            number = sum(each.startswith(f"{kind}: ") for each in short)
+            print(f"{kind:40} {count:5} {what:8} {number} fell short")
     print(
-        f"{counts.total()} lines and {len(files)} files, {len(short) + len(fell)} fell short; "
-        f"{time.process_time() - started:.0f} s of processor time"
+        f"{counts.total()} lines, {len(files)} files and {attacks.total()} attacks: "
+        f"{len(short)} fell short; {time.process_time() - started:.0f} s of processor time"
     )
-    for each in (*short, *fell):
+    for each in short:
         print(f"  {each}")

@@ -1,4 +1,4 @@
-"""Lines that are certainly bad, by the thousand: each is refused, and leaves nothing."""
+"""Lines that are certainly bad, by the thousand, and attacks of each class: none gets through."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import hostile
+from tests.attacks import classes
 
 OF_EACH = 85
 
@@ -40,3 +41,10 @@ def test_a_line_that_is_good_falls_short(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("RUNNER_OUTPUTS", str(tmp_path / "outputs"))
     answer = hostile.answer(["scenario=while_loop", "tracking=none"], tmp_path)
     assert answer.shortfall == "exit code 0: let in"
+
+
+def test_no_attack_of_any_class_falls_short(tmp_path: Path) -> None:
+    counts, short = classes.try_all(tmp_path, 0.1)
+    assert short == []
+    assert counts.keys() == classes.CLASSES.keys()
+    assert counts.total() >= 100

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from runner.processes import process_tree
 from runner.scenario import Bench, Executions, Step
+from tests.attacks import breaks
 
 _held: list[Any] = []
 
@@ -117,14 +118,8 @@ class FrozenTime:
         import tensorflow as tf
 
         sleep, readings = time.sleep, itertools.count(-1_000_000_000_000, -1_000_000)
-        names = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns")
         fake = (lambda: next(readings)) if self.runs_backwards else (lambda: 1_000_000)
-        real = {id(getattr(time, name)) for name in names}
-        for module in list(sys.modules.values()):  # as freezegun does it
-            for name, value in list(vars(module).items()):
-                if id(value) in real:
-                    setattr(module, name, fake)
-        time.sleep = lambda seconds: None
+        breaks.set_clocks(fake)
         assert time.perf_counter is fake
 
         def step() -> None:
