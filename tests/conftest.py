@@ -18,7 +18,7 @@ import hypothesis
 import pytest
 
 from runner.__main__ import main
-from runner.cell import Cell, TrialSpec
+from runner.cell import TrialSpec
 from runner.compose import composition
 from runner.config import Device, Experiment, Measure, Tracking
 from runner.engine import environment
@@ -44,6 +44,16 @@ Cli = Callable[..., subprocess.CompletedProcess[str]]
 ANYWHERE = Device("auto", 0, None, None, None)
 BRIEF = Measure("brief", 1, 1, 1, 5, 5, 0.1, 3, 60.0, None)
 UNTRACKED = Tracking("none", None, "runner")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep on one worker of pytest-xdist the tests of a file that share what is made once for it;
+    all others go to whichever worker is free."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        fixtures = [each[-1] for each in item._fixtureinfo.name2fixturedefs.values()]
+        if any(each.scope in ("module", "class") for each in fixtures):
+            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.fixture(scope="session")
@@ -87,27 +97,30 @@ def run_scenario(server: TrialServer) -> RunScenario:
 
 @pytest.fixture
 def measure(server: TrialServer, tmp_path: Path) -> MeasureWords:
-    """A run's record from the words of its command line. One memory trial by default."""
+    """A run's record from the words of its command line. One memory trial by default; `settles`
+    asks for as many as a graph's peak takes."""
 
-    def run(*words: str, timing: bool = False, memory: bool = True, fails: bool = False) -> Record:
+    def run(
+        *words: str,
+        timing: bool = False,
+        memory: bool = True,
+        fails: bool = False,
+        settles: bool = False,
+    ) -> Record:
         folder = tmp_path / "run"
         shutil.rmtree(folder, ignore_errors=True)
-        plan = composition.compose_plan([*words, "tracking=none"])
-        record = _recorded(server, plan.cells[0], folder, {"timing": timing, "memory": memory})
+        (cell,) = composition.compose_plan([*words, "tracking=none"]).cells
+        whole = Evidence.from_measure(cell.experiment.measure, settles)
+        wanted = replace(whole, memory=whole.memory * memory, timing=whole.timing * timing)
+        record = _recorded(server, Request(cell, wanted, place=""), folder)
         assert fails or record.outcome.completed, record.outcome
         return record
 
     return run
 
 
-def _recorded(
-    server: TrialServer, planned: Cell, folder: Path, wanted: Mapping[str, bool]
-) -> Record:
-    whole = Evidence.from_measure(planned.experiment.measure)
-    evidence = replace(
-        whole, **{kind: getattr(whole, kind) * is_on for kind, is_on in wanted.items()}
-    )
-    run = open_run(Request(planned, evidence, place=""), folder, environment.describe_machine())
+def _recorded(server: TrialServer, request: Request, folder: Path) -> Record:
+    run = open_run(request, folder, environment.describe_machine())
     while (spec := run.next) is not None:
         timeout = run.experiment.measure.timeout_seconds
         run.add_trial(server.run(spec, timeout))

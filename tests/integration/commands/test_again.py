@@ -19,15 +19,15 @@ STEP = "import tensorflow as tf\n\ndef step(width):\n    return lambda: tf.ones(
 
 
 def test_a_run_is_repeated_as_it_was_asked_for_and_its_figures_stand_beside_it(
-    cli: Cli, outputs: Path, tmp_path: Path
+    warm_cli: Cli, outputs: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "wide.py").write_text(STEP)
     words = ("scenario=callable", "scenario.target=wide:step", "scenario.arguments.width=64000")
-    assert cli(*words, "batch_size=7", *BRIEF, cwd=tmp_path).returncode == 0
+    assert warm_cli(*words, "batch_size=7", *BRIEF, cwd=tmp_path).returncode == 0
     (before,) = outputs.glob("runs/*/*")
     (tmp_path / "wide.py").write_text(STEP.replace("[width]", "[2, width]"))
 
-    done = cli("again", "latest", "--json", cwd=tmp_path)
+    done = warm_cli("again", "latest", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     old, new = (records.read(Path(told[name])) for name in ("then", "now"))
@@ -41,7 +41,7 @@ def test_a_run_is_repeated_as_it_was_asked_for_and_its_figures_stand_beside_it(
     assert list(told["differs"]) == ["code.file.wide.py"]
     assert not (outputs / "mlflow.db").exists(), "it was not tracked then"
 
-    elsewhere = cli("again", told["then"])
+    elsewhere = warm_cli("again", told["then"])
     assert elsewhere.returncode == 2
     assert f"It was run from {tmp_path}: go there." in elsewhere.stderr
 

@@ -60,10 +60,10 @@ def claim(tmp_path: Path) -> Callable[[str, dict[str, Any]], Path]:
 
 
 def test_a_users_claim_is_judged_both_ways_and_its_cells_run_once(
-    cli: Cli, claim: Callable[[str, dict[str, Any]], Path], outputs: Path
+    warm_cli: Cli, claim: Callable[[str, dict[str, Any]], Path], outputs: Path
 ) -> None:
     paths = [str(claim("kept", GROWS)), str(claim("swapped", _swapped()))]
-    done = cli("claims", *paths, "--json", cwd=outputs.parent)
+    done = warm_cli("claims", *paths, "--json", cwd=outputs.parent)
     assert done.returncode == 0, done.stderr
     assert {each["id"]: each["verdict"] for each in json.loads(done.stdout)} == {
         "kept": "supported",
@@ -78,7 +78,7 @@ def test_a_users_claim_is_judged_both_ways_and_its_cells_run_once(
     assert len(cells) == 6
     assert {trial.kind for cell in cells for trial in cell.trials} == {"memory"}
 
-    again = cli("claims", "resume=latest", "kept")
+    again = warm_cli("claims", "resume=latest", "kept")
     assert again.returncode == 0, again.stderr
     assert "0 trials" in again.stderr
     assert "one vector a step" in again.stdout
@@ -88,7 +88,7 @@ def test_a_users_claim_is_judged_both_ways_and_its_cells_run_once(
     assert "http" not in page.replace("http-equiv", "")
     assert f"python -m runner claims {paths[0]} {paths[1]}</code></footer>" in page
 
-    told = cli("claims", "resume=latest", "swapped").stdout
+    told = warm_cli("claims", "resume=latest", "swapped").stdout
     assert "contradicts kept, which is supported: a kept vector makes each step grow" in told
     assert "contradicts 001-11: holding on to tensors makes a loop grow" in told
 

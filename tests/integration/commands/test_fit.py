@@ -47,11 +47,11 @@ def test_bad_input_is_refused_before_anything_is_written(
 
 
 def test_the_answer_completes_the_next_value_ran_out_and_strategies_are_compared(
-    cli: Cli, outputs: Path
+    warm_cli: Cli, outputs: Path
 ) -> None:
     """A state is 1 MB, and so is the weight; 16.8 MB hold a dozen of them and no 16. Without a tape
     any number of iterations fits."""
-    done = cli(
+    done = warm_cli(
         *("fit", "--json", "vary=scenario.iterations", "max=50", "device.memory_limit_mb=16"),
         *(*TAPED, "scenario.iterations=4", "scenario.gradient=tape,none", *BRIEF),
     )
@@ -81,13 +81,13 @@ def test_the_answer_completes_the_next_value_ran_out_and_strategies_are_compared
 
 
 def test_another_failure_stops_the_search_and_so_does_a_value_of_one_that_does_not_fit(
-    cli: Cli,
+    warm_cli: Cli,
 ) -> None:
     targets = (
         f"tests.integration.commands.growing:{name}"
         for name in ("refuses_more_than_40", "never_fits")
     )
-    done = cli(
+    done = warm_cli(
         *("fit", "vary=batch_size", "batch_size=1", "device.memory_limit_mb=16"),
         *("scenario=callable", f"scenario.target={','.join(targets)}", *BRIEF),
     )

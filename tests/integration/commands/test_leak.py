@@ -26,15 +26,14 @@ def test_bad_input_is_refused_and_leaves_nothing(front_door: Cli, outputs: objec
     assert "there is no scenario of that name" in answer.stderr
 
 
-def test_it_names_the_line_what_holds_it_and_what_helps(cli: Cli, outputs: Path) -> None:
-    answer = cli(
+def test_it_names_the_line_what_holds_it_and_what_helps(warm_cli: Cli, outputs: Path) -> None:
+    answer = warm_cli(
         "leak",
         "--json",
         "scenario=callable",
         "scenario.target=tests.integration.leak.planted:list_of_arrays",
         "measure.timing_processes=1",
         "tracking=local",
-        timeout=300,
     )
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.stores import mlflow_imported  # noqa: F401
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from runner import paths
+from runner.analysis import repeatability
 from runner.cell import TrialSpec
 from runner.compose import composition
 from runner.config import Experiment
@@ -151,9 +152,12 @@ scenarios = pytest.mark.parametrize("name", YAML)
 
 
 def in_cells(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(
-        ("name", "execution"), cells, ids=[f"{name}-{execution}" for name, execution in cells]
-    )
+    """All tests of a cell run in one worker of pytest-xdist: they read the same records."""
+    one_each = [
+        pytest.param(*cell, id="-".join(cell), marks=pytest.mark.xdist_group("-".join(cell)))
+        for cell in cells
+    ]
+    return pytest.mark.parametrize(("name", "execution"), one_each)
 
 
 def words(name: str, execution: str) -> list[str]:
@@ -194,23 +198,19 @@ def docstring(name: str) -> str:
     return " ".join(str(inspect.getdoc(type(composed(name).scenario))).split())
 
 
-_run_already: dict[tuple[str, str], tuple[Record, Record]] = {}
+_run_already: dict[tuple[str, ...], tuple[Record, Record]] = {}
 
 
-def two_runs(measure: Measure, name: str, execution: str) -> tuple[Record, Record]:
-    cell = (name, execution)
+def two_runs(measure: Measure, name: str, execution: str, *also: str) -> tuple[Record, Record]:
+    """Two records of a cell. Of a graph they have six processes together: as many as show that it
+    repeats."""
+    cell = (name, execution, *also)
     if cell not in _run_already:
-        said, fails = words(name, execution), name in MEANT_TO_FAIL
+        processes = repeatability.ALIKE // 2 if execution == "graph" else 1
+        said = [*words(name, execution), *also, f"measure.memory_processes={processes}"]
+        fails = name in MEANT_TO_FAIL
         _run_already[cell] = measure(*said, fails=fails), measure(*said, fails=fails)
     return _run_already[cell]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrialServer]:
-    warm = TrialServer(tmp_path_factory.mktemp("server") / "server.log")
-    warm.start()
-    yield warm
-    warm.stop()
 
 
 class TestTheFiles:
@@ -336,20 +336,19 @@ class TestARun:
 
     @in_cells([cell for cell in WORKING if declared(*cell) is None])
     def test_has_the_same_figures_with_lines_as_without(
-        self, name: str, execution: str, server: TrialServer
+        self, name: str, execution: str, measure: Measure, server: TrialServer
     ) -> None:
+        record, _ = two_runs(measure, name, execution)
         plan = composition.compose_plan(words(name, execution))
-        experiment = plan.cells[0].experiment
-        one, other = (
-            server.run(TrialSpec(experiment, "memory", 0, with_lines=with_lines), 120)
-            for with_lines in (True, False)
-        )
-        assert one.outcome.completed
-        assert one.steps == other.steps
-        assert one.phases == other.phases
-        assert one.allocations is not None
+        other = server.run(TrialSpec(plan.cells[0].experiment, "memory", 0, with_lines=False), 120)
+        assert other.outcome.completed
+        for one in record.trials:
+            assert one.steps == other.steps
+            assert one.phases == other.phases
+        assert record.allocations is not None
         assert other.allocations is not None
-        assert one.allocations.total_bytes == other.allocations.total_bytes
+        assert record.allocations.lines != other.allocations.lines
+        assert record.allocations.total_bytes == other.allocations.total_bytes
 
     @in_cells(WORKING)
     def test_has_its_peak_as_the_maximum_of_its_curves(
@@ -387,10 +386,9 @@ class TestARun:
     def test_of_other_parameters_repeats_unless_they_are_declared_to_vary(
         self, name: str, execution: str, also: str, measure: Measure
     ) -> None:
-        said = [*words(name, execution), *also.split()]
-        one, other = measure(*said), measure(*said)
-        experiment = composition.compose_plan(said).cells[0].experiment
-        spread = find_variation(experiment.scenario, execution)
+        one, other = two_runs(measure, name, execution, also)
+        plan = composition.compose_plan([*words(name, execution), also])
+        spread = find_variation(plan.cells[0].experiment.scenario, execution)
         assert_same_allocations(one, other, spread)
         assert_same_peak(one, other, spread)
 

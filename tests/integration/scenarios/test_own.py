@@ -348,7 +348,7 @@ def test_processes_that_a_step_has_beside_it_are_counted(measure: Measure) -> No
     assert facts["plain_step"].child_processes is None
 
 
-def test_code_is_found_from_the_folder_where_the_user_stands(cli: Cli, tmp_path: Path) -> None:
+def test_code_is_found_from_the_folder_where_the_user_stands(warm_cli: Cli, tmp_path: Path) -> None:
     stand = tmp_path / "stand"
     stand.mkdir()
     (stand / "mine_here.py").write_text(
@@ -357,8 +357,8 @@ def test_code_is_found_from_the_folder_where_the_user_stands(cli: Cli, tmp_path:
     )
     words = ("scenario=callable", "scenario.target=mine_here:make", "tracking=none")
     few = ("measure.timing_processes=1", "measure.steps=5")
-    done = cli("-m", *words, *few, "batch_size=2,5", cwd=stand)
+    done = warm_cli("-m", *words, *few, "batch_size=2,5", cwd=stand)
     assert done.returncode == 0, done.stdout + done.stderr
-    missing = cli(*words, cwd=tmp_path)
+    missing = warm_cli(*words, cwd=tmp_path)
     assert missing.returncode == 2
     assert "no module 'mine_here'" in missing.stderr

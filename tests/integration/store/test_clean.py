@@ -149,13 +149,13 @@ def rows(outputs: Path, what: str) -> list[Any]:
 
 
 def test_its_runs_are_gone_from_mlflow_and_those_of_others_are_not(
-    four: dict[str, Path], cli: Cli, outputs: Path
+    four: dict[str, Path], front_door: Cli, outputs: Path
 ) -> None:
     everything = (str(outputs / "runs"), str(outputs / "sweeps"))
-    assert cli("publish", *everything).returncode == 0
-    assert cli("publish", str(four["old run"]), "tracking.experiment=other").returncode == 0
+    assert front_door("publish", *everything).returncode == 0
+    assert front_door("publish", str(four["old run"]), "tracking.experiment=other").returncode == 0
     assert len(rows(outputs, "SELECT run_uuid FROM runs")) == 21
-    done = cli("clean", "--older-than", "30", "--yes")
+    done = front_door("clean", "--older-than", "30", "--yes")
     assert done.returncode == 0, done.stderr
     assert "2 runs in MLflow  deleted" in done.stdout
     assert "9 runs in MLflow  deleted" in done.stdout
@@ -167,13 +167,13 @@ def test_its_runs_are_gone_from_mlflow_and_those_of_others_are_not(
 
 
 def test_a_store_that_cannot_be_opened_keeps_the_folders_unless_it_is_left_alone(
-    four: dict[str, Path], cli: Cli, outputs: Path
+    four: dict[str, Path], front_door: Cli, outputs: Path
 ) -> None:
     (outputs / "mlflow.db").write_bytes(b"no database at all, but long enough" * 9)
-    done = cli("clean", "--older-than", "30", "--yes")
+    done = front_door("clean", "--older-than", "30", "--yes")
     assert done.returncode == 1
     assert "file is not a database" in done.stderr
     assert "tracking=none" in done.stderr
     assert left(four) == set(four)
-    assert cli("clean", "--older-than", "30", "--yes", "tracking=none").returncode == 0
+    assert front_door("clean", "--older-than", "30", "--yes", "tracking=none").returncode == 0
     assert left(four) == {"new run", "new sweep"}

@@ -513,14 +513,14 @@ def test_an_answer_without_an_experiment_is_no_trash(
     ids=["newer", "older"],
 )
 def test_another_mlflow_s_store_is_older_or_newer_as_it_is(
-    schema: str, words: str, location: StoreLocation, outputs: Path, cli: Cli
+    schema: str, words: str, location: StoreLocation, outputs: Path, front_door: Cli
 ) -> None:
     folder = kept(completed(), outputs / "runs" / "1")
     store_at(location)
     with closing(sqlite3.connect(str(location.database))) as database:
         database.execute("UPDATE alembic_version SET version_num = ?", (schema,))
         database.commit()
-    done = cli("publish", str(folder))  # which opens it anew, as MLflow keeps open stores
+    done = front_door("publish", str(folder))  # which opens it anew, as MLflow keeps open stores
     assert done.returncode == 1
     assert words in done.stderr
     assert ("out-of-date" in done.stderr) == (words == "out-of-date")
@@ -571,11 +571,11 @@ def test_each_sweep_has_a_view_and_the_oldest_ones_go(location: StoreLocation) -
 
 
 def test_publish_brings_a_whole_sweep_in_with_a_line_each(
-    cli: Cli, outputs: Path, location: StoreLocation, runs: Runs
+    front_door: Cli, outputs: Path, location: StoreLocation, runs: Runs
 ) -> None:
     for record in sweep_of_nine():
         kept(record, outputs / "sweeps" / "s" / str(record.sweep.cell if record.sweep else 0))
-    done = cli("publish", str(outputs / "sweeps" / "s"))
+    done = front_door("publish", str(outputs / "sweeps" / "s"))
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 9 + 1
     assert "s: report  http://" in done.stdout.splitlines()[-1]
@@ -585,27 +585,27 @@ def test_publish_brings_a_whole_sweep_in_with_a_line_each(
 
 
 def test_publish_writes_a_page_where_there_is_none_or_an_older_one(
-    cli: Cli, outputs: Path, runs: Runs
+    front_door: Cli, outputs: Path, runs: Runs
 ) -> None:
     folder = kept(completed(), outputs / "runs" / "1")
     page = folder / "report.html"
-    assert cli("publish", str(folder)).returncode == 0
+    assert front_door("publish", str(folder)).returncode == 0
     assert "78.4 kB" in page.read_text()
     (run,) = runs()
     assert (Path(run.info.artifact_uri) / "report.html").read_text() == page.read_text()
     page.write_text("of an earlier record")
     os.utime(page, (0, 0))
-    assert cli("publish", str(folder)).returncode == 0
+    assert front_door("publish", str(folder)).returncode == 0
     assert "78.4 kB" in page.read_text()
 
 
 def test_a_record_without_a_page_is_stored_all_the_same(
-    cli: Cli, outputs: Path, runs: Runs
+    front_door: Cli, outputs: Path, runs: Runs
 ) -> None:
     folder = kept(completed(), outputs / "runs" / "1")
     (folder / "report.html").mkdir()
     os.utime(folder / "report.html", (0, 0))
-    done = cli("publish", str(folder))
+    done = front_door("publish", str(folder))
     assert done.returncode == 0
     assert "report.html: can't be written" in done.stderr
     assert "Traceback" not in done.stderr
@@ -613,12 +613,12 @@ def test_a_record_without_a_page_is_stored_all_the_same(
 
 
 def test_publish_of_all_outputs_takes_each_record_once(
-    cli: Cli, outputs: Path, location: StoreLocation, runs: Runs
+    front_door: Cli, outputs: Path, location: StoreLocation, runs: Runs
 ) -> None:
     kept(completed("one"), outputs / "runs" / "1")
     kept(failed("two"), outputs / "runs" / "2")
-    assert cli("publish", str(outputs)).returncode == 0
-    again = cli("publish", str(outputs))
+    assert front_door("publish", str(outputs)).returncode == 0
+    again = front_door("publish", str(outputs))
     assert len(again.stdout.splitlines()) == 2
     assert {run.data.tags["folder"] for run in runs()} == {
         str(outputs / "runs" / "1"),
@@ -636,12 +636,12 @@ def test_an_odd_name_of_the_outputs_is_no_obstacle(tmp_path: Path, runs: Runs) -
 
 
 def test_publish_of_a_record_that_can_t_be_read_goes_on_and_ends_with_1(
-    cli: Cli, outputs: Path, location: StoreLocation, runs: Runs
+    front_door: Cli, outputs: Path, location: StoreLocation, runs: Runs
 ) -> None:
     kept(completed("good"), outputs / "runs" / "1")
     kept(completed("bad"), outputs / "runs" / "0")
     (outputs / "runs" / "0" / "record.json").write_text("{")
-    done = cli("publish", "--json", str(outputs / "runs"))
+    done = front_door("publish", "--json", str(outputs / "runs"))
     assert done.returncode == 1
     assert [run.data.tags["record"] for run in runs()] == ["good"]
     assert '"problem": null' in done.stdout

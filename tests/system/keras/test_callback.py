@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "PYTHONPATH": os.getcwd()}  # noqa: PTH109
     environment.pop("TF_CPU_ALLOCATOR_USE_BFC", None)
     subprocess.run(
-        [sys.executable, "-m", "tests.integration.keras.fitting", str(folder)],
+        [sys.executable, "-m", "tests.system.keras.fitting", str(folder)],
         cwd=folder,  # where MLflow puts what it is not told where to put
         check=True,
         timeout=500,

@@ -1,6 +1,6 @@
 """What a user's script does with the callback, in a process of its own; its findings as JSON.
 
-python -m tests.integration.keras.fitting FOLDER
+python -m tests.system.keras.fitting FOLDER
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.leavings import Leavings, Place, differences
+from tests.system.leavings import Leavings, Place, differences
 
 # What users bring.
 

@@ -1,0 +1,74 @@
+"""Programs that were not made for it, run as they are: their peaks against plain Python's, byte by
+byte."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.records import Record
+from tests.conftest import MeasureWords
+
+HERE = Path(__file__).resolve().parent
+
+
+PROGRAMS = HERE / "programs"
+
+
+def as_words(program: str, *argv: str) -> tuple[str, ...]:
+    quoted = ",".join(f"'{word}'" for word in argv)
+    return "scenario=script", f"scenario.path={PROGRAMS / program}", f"scenario.argv=[{quoted}]"
+
+
+def measure_plainly(program: str, *argv: str) -> int:
+    """Return the peak that TensorFlow's profiler gives for the program under plain Python."""
+    answer = subprocess.run(
+        [sys.executable, HERE / "plain.py", str(PROGRAMS / program), *argv],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "-1"},
+    )
+    assert answer.returncode == 0, answer.stderr
+    return int(answer.stdout.split("peak ")[1].split()[0])
+
+
+def seen(record: Record) -> tuple[int, str | None]:
+    program = record.trials[0].facts.program
+    assert program is not None
+    return program.steps, program.step_is
+
+
+TAKEN_OVER_BYTES = 4
+
+
+@pytest.mark.parametrize(
+    ("program", "argv", "steps", "step_is"),
+    [
+        ("keras_fit.py", ("--epochs", "2", "--eager"), 12, "each batch of Keras' fit"),
+        ("keras_fit.py", ("--epochs", "1"), 6, "each batch of Keras' fit"),
+        ("tape_loop.py", (), 12, "each update by SGD"),
+        ("first_session.py", (), 8, "each session.run that updates by AdamOptimizer"),
+        ("generate.py", (), 0, None),
+        ("workers.py", (), 6, "each call of train (workers.py:25), which updates by SGD"),
+        ("exits.py", ("--name", "a b"), 6, "each batch of Keras' predict"),
+    ],
+)
+def test_the_peak_is_that_of_the_same_program_under_plain_python(
+    measure: MeasureWords, program: str, argv: tuple[str, ...], steps: int, step_is: str | None
+) -> None:
+    record = measure(*as_words(program, *argv), "scenario.max_steps=null", settles=True)
+    assert seen(record) == (steps, step_is)
+    plain, peak = measure_plainly(program, *argv), record.metrics["tensor_peak_bytes"]
+    low, high = record.intervals.get("tensor_peak_bytes", (peak, peak))
+    # Plain TensorFlow takes a scalar of NumPy's over, or copies it, as its address has it.
+    assert low - TAKEN_OVER_BYTES <= plain <= high, (plain, low, high)
+    assert record.allocations is not None
+    assert record.environment.code is not None
+    assert any(file.endswith(program) for file in record.environment.code.files)
+    lines = [line.file for line in record.allocations.lines if line.file]
+    assert any(file.endswith(program) or "helper_module" in file for file in lines)
