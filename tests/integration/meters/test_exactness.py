@@ -121,7 +121,7 @@ def _live(trial: Trial) -> tuple[float, ...]:
 def test_ten_processes_agree_on_the_peak_to_the_byte(
     measure: MeasureWords, words: tuple[str, ...]
 ) -> None:
-    record = measure(*words, "measure.memory_processes=10")
+    record = measure(*words, "measure.memory_processes=10", "measure.memory_steps=3")
     assert len(record.trials) == 10
     assert len({trial.facts.tensor_peak_bytes for trial in record.trials}) == 1
     assert len({trial.facts.course for trial in record.trials}) == 1
@@ -133,6 +133,7 @@ def test_where_concurrency_moves_the_peak_the_record_gives_the_range(measure: Me
         "scenario.gradient=tape",
         "execution=graph",
         "measure.memory_processes=4",
+        "measure.memory_steps=3",
     )
     peaks = [trial.facts.tensor_peak_bytes for trial in record.trials]
     assert record.intervals["tensor_peak_bytes"] == (min(peaks), max(peaks))

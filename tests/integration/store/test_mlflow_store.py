@@ -5,12 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import threading
-import time
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -396,52 +392,6 @@ def tracking_digest(folder: Path) -> str:
     return describe_record(completed(), folder).digest
 
 
-def test_killed_at_any_moment_publishing_again_completes_everything(
-    location: StoreLocation, outputs: Path, runs: Runs
-) -> None:
-    for number in range(20):
-        kept(completed(f"r{number}"), outputs / "runs" / str(number))
-    words = [sys.executable, "-m", "runner", "publish", str(outputs / "runs")]
-    environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
-    for after in (0.05, 0.2, 0.45):
-        with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment) as publisher:
-            assert publisher.stdout is not None
-            publisher.stdout.readline()
-            time.sleep(after)
-            publisher.send_signal(signal.SIGKILL)
-    subprocess.run(words, check=True, capture_output=True, env=environment)
-    found = runs()
-    assert sorted(run.data.tags["record"] for run in found) == sorted(f"r{n}" for n in range(20))
-    assert {run.info.status for run in found} == {"FINISHED"}
-    assert len({run.info.run_id for run in found}) == 20
-
-
-def test_four_publishers_on_a_fresh_store_lose_nothing(
-    outputs: Path, location: StoreLocation, runs: Runs
-) -> None:
-    environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
-    publishers = []
-    for owner in range(4):
-        for number in range(6):
-            kept(completed(f"r{owner}-{number}"), outputs / f"sweep{owner}" / str(number))
-        # Each brings its own records in, and one that all four have.
-        words = ["publish", str(outputs / f"sweep{owner}"), str(outputs / "sweep0" / "0")]
-        publishers.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "runner", *words], stdout=subprocess.PIPE, env=environment
-            )
-        )
-    for publisher in publishers:
-        publisher.communicate()
-        assert publisher.returncode == 0
-    found = runs()
-    expected = sorted(f"r{owner}-{number}" for owner in range(4) for number in range(6))
-    assert sorted(run.data.tags["record"] for run in found) == expected
-    assert {run.info.status for run in found} == {"FINISHED"}
-    with sqlite3.connect(str(location.database)) as database:
-        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
 def test_a_fresh_store_has_exactly_the_schema_that_mlflow_makes(
     location: StoreLocation, tmp_path: Path
 ) -> None:
@@ -513,14 +463,14 @@ def test_an_answer_without_an_experiment_is_no_trash(
     ids=["newer", "older"],
 )
 def test_another_mlflow_s_store_is_older_or_newer_as_it_is(
-    schema: str, words: str, location: StoreLocation, outputs: Path, front_door: Cli
+    schema: str, words: str, location: StoreLocation, outputs: Path, cli: Cli
 ) -> None:
     folder = kept(completed(), outputs / "runs" / "1")
     store_at(location)
     with closing(sqlite3.connect(str(location.database))) as database:
         database.execute("UPDATE alembic_version SET version_num = ?", (schema,))
         database.commit()
-    done = front_door("publish", str(folder))  # which opens it anew, as MLflow keeps open stores
+    done = cli("publish", str(folder))  # which opens it anew, as MLflow keeps open stores
     assert done.returncode == 1
     assert words in done.stderr
     assert ("out-of-date" in done.stderr) == (words == "out-of-date")
