@@ -42,7 +42,7 @@ def compose_plan(words: Sequence[str]) -> Plan:
         if line.asks_hydra:
             _answer(opened, line)
             return Plan((), False, None, ())
-        sweep = _compose_sweep(opened, line)
+        sweep = _compose_sweep(opened, line) if _may_be_sweep(line) else None
         if sweep is not None and (line.flags.multirun or sweep.hydra.mode == RunMode.MULTIRUN):
             return _plan_sweep(opened, line, sweep)
         return _plan_run(opened, line, sweep)
@@ -94,6 +94,14 @@ def _answer(opened: Hydra, line: CommandLine) -> None:
         opened.show_cfg(primary, flags.overrides, flags.cfg, flags.package, flags.resolve)
     else:
         opened.show_info(flags.info, primary, flags.overrides)
+
+
+def _may_be_sweep(line: CommandLine) -> bool:
+    """Return False where no word and no file of the user's can make it a sweep: composing takes
+    most of the time that a plan does, and a run is composed once then."""
+    keys = (word.partition("=")[0] for word in line.cell_words)
+    names_experiment = any("experiment" in key for key in keys)
+    return bool(line.flags.multirun or line.hydra_words or names_experiment or list_search_path())
 
 
 def _compose_sweep(opened: Hydra, line: CommandLine) -> DictConfig | None:
