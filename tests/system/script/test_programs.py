@@ -10,24 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.records import Record
 from tests.conftest import MeasureWords
+from tests.integration.script.test_programs import PROGRAMS, as_words, seen
 
-HERE = Path(__file__).resolve().parent
-
-
-PROGRAMS = HERE / "programs"
-
-
-def as_words(program: str, *argv: str) -> tuple[str, ...]:
-    quoted = ",".join(f"'{word}'" for word in argv)
-    return "scenario=script", f"scenario.path={PROGRAMS / program}", f"scenario.argv=[{quoted}]"
+PLAIN = Path(__file__).with_name("plain.py")
 
 
 def measure_plainly(program: str, *argv: str) -> int:
     """Return the peak that TensorFlow's profiler gives for the program under plain Python."""
     answer = subprocess.run(
-        [sys.executable, HERE / "plain.py", str(PROGRAMS / program), *argv],
+        [sys.executable, PLAIN, str(PROGRAMS / program), *argv],
         capture_output=True,
         text=True,
         timeout=300,
@@ -35,12 +27,6 @@ def measure_plainly(program: str, *argv: str) -> int:
     )
     assert answer.returncode == 0, answer.stderr
     return int(answer.stdout.split("peak ")[1].split()[0])
-
-
-def seen(record: Record) -> tuple[int, str | None]:
-    program = record.trials[0].facts.program
-    assert program is not None
-    return program.steps, program.step_is
 
 
 TAKEN_OVER_BYTES = 4
