@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import socket
 import warnings
 from collections.abc import Callable
@@ -13,18 +14,17 @@ from typing import Any
 import pytest
 
 from runner.config import Tracking
-from runner.store.location import StoreLocation, locate_store, make_mlflow_environment
+from runner.store.location import (
+    StoreLocation,
+    locate_store,
+    make_mlflow_environment,
+    make_sqlite_uri,
+)
 
 os.environ.update(make_mlflow_environment(os.environ))
 
 LOCAL = Tracking("local", None, "runner")
 Runs = Callable[..., list[Any]]
-
-
-@pytest.fixture
-def location(outputs: Path) -> StoreLocation:
-    outputs.mkdir()
-    return locate_store(LOCAL, outputs)
 
 
 @pytest.fixture(scope="session")
@@ -33,6 +33,31 @@ def mlflow_imported() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
+
+
+@pytest.fixture(scope="session")
+def empty_store(mlflow_imported: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store as MLflow makes it, which takes it half a second."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    folder = tmp_path_factory.mktemp("empty_store")
+    (folder / "mlflow.db").touch(mode=0o600)
+    SqlAlchemyStore(make_sqlite_uri(folder / "mlflow.db"), str(folder)).engine.dispose()
+    return folder / "mlflow.db"
+
+
+@pytest.fixture
+def location(outputs: Path, empty_store: Path) -> StoreLocation:
+    """An empty store that is there already; `make_anew` takes it away."""
+    outputs.mkdir()
+    shutil.copy(empty_store, outputs)
+    return locate_store(LOCAL, outputs)
+
+
+def make_anew(location: StoreLocation) -> None:
+    """Leave it to the product to make the store."""
+    assert location.database is not None
+    location.database.unlink()
 
 
 @pytest.fixture

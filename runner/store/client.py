@@ -43,6 +43,9 @@ LOCAL_SECONDS = 60.0
 """The same of the embedded store, and for the worker to import MLflow: nothing there is out of
 reach, but the machine may be busy."""
 
+LOCK_SECONDS = LOCAL_SECONDS / 2
+"""How long the worker waits for an embedded store that somebody else is writing to."""
+
 HURRIED_SECONDS = 10.0
 """The longest that all answers together are waited for when the user asked to stop."""
 
@@ -69,7 +72,7 @@ class StoreClient:
         # A daemon, so that a program can end beside a server that does not answer.
         self._thread = threading.Thread(target=self._serve, name="store", daemon=True)
         self._thread.start()
-        self._request("open", asdict(self._location), LOCAL_SECONDS)
+        self._request("open", [asdict(self._location), LOCK_SECONDS], LOCAL_SECONDS)
         self._prepared: Future[None] = self._request("prepare", None, self._seconds)
 
     def publish(self, folder: Path) -> Future[StoredRun]:

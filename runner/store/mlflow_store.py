@@ -33,10 +33,6 @@ from runner.store import views
 from runner.store.content import SWEEP_ARTIFACTS, RunContent, describe_record, list_artifacts
 from runner.store.location import Links, StoredRun, StoreLocation, make_sqlite_uri
 
-LOCK_SECONDS = 30.0
-"""How long to wait for an embedded store that somebody else is writing to: half of the time that
-the client waits for an answer."""
-
 _MIGRATIONS = Path(mlflow.__file__).parent / "store" / "db_migrations" / "versions"
 _DIGEST = "content"
 """A tag with the digest of a run's parameters and metrics, which MLflow can't overwrite."""

@@ -40,7 +40,7 @@ def main() -> None:
         answer: dict[str, Any] = {"result": None}
         try:
             if name == "open":
-                store = _open(StoreLocation(**argument))
+                store = _open(*argument)
             elif found := getattr(store, name)(argument):
                 answer = {"result": asdict(found)}
         except RunnerError as error:
@@ -52,13 +52,13 @@ def main() -> None:
     os._exit(0)
 
 
-def _open(location: StoreLocation) -> MlflowStore:
+def _open(location: dict[str, Any], lock_seconds: float) -> MlflowStore:
     gc.disable()  # while it imports: it would look through all that is there again and again
-    from runner.store.mlflow_store import LOCK_SECONDS, MlflowStore  # 1 to 2 s
+    from runner.store.mlflow_store import MlflowStore  # 1 to 2 s
 
     gc.freeze()
     gc.enable()
-    return MlflowStore(location, LOCK_SECONDS)
+    return MlflowStore(StoreLocation(**location), lock_seconds)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,9 @@ from runner.store import client as client_module
 from runner.store.client import StoreClient
 from runner.store.location import StoredRun, StoreLocation, write_publish_command
 from tests.factories import completed, kept
-from tests.stores import LOCAL, Runs
+from tests.stores import LOCAL, Runs, make_anew
+
+pytestmark = pytest.mark.usefixtures("location")
 
 LONG = 60.0
 Start = Callable[..., StoreClient]
@@ -273,8 +275,13 @@ def statuses(location: StoreLocation) -> list[str]:
 
 
 def test_nothing_is_written_where_the_user_stands(
-    start: Start, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: Start,
+    outputs: Path,
+    location: StoreLocation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    make_anew(location)
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
@@ -288,6 +295,7 @@ def test_nothing_is_written_where_the_user_stands(
 def test_the_store_s_files_are_made_for_their_owner_alone(
     start: Start, outputs: Path, location: StoreLocation
 ) -> None:
+    make_anew(location)
     before = os.umask(0)
     try:
         publish(start(), kept(completed(), outputs / "runs" / "1"))
@@ -306,7 +314,10 @@ def test_a_file_of_the_user_s_named_like_a_library_is_not_imported(
     publish(start(), kept(completed(), outputs / "runs" / "1"))
 
 
-def test_what_mlflow_says_goes_to_the_log(start: Start, tmp_path: Path) -> None:
+def test_what_mlflow_says_goes_to_the_log(
+    start: Start, location: StoreLocation, tmp_path: Path
+) -> None:
+    make_anew(location)
     log = tmp_path / "run.log"
     log.write_text("before\n")
     start(log=log).wait()
@@ -315,8 +326,13 @@ def test_what_mlflow_says_goes_to_the_log(start: Start, tmp_path: Path) -> None:
 
 
 def test_a_locked_store_is_a_problem_and_publish_brings_the_record_in_later(
-    start: Start, outputs: Path, location: StoreLocation, runs: Runs
+    start: Start,
+    outputs: Path,
+    location: StoreLocation,
+    runs: Runs,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(client_module, "LOCK_SECONDS", 1.0)
     client = start()
     client.wait()
     folder = kept(completed(), outputs / "runs" / "1")
@@ -362,6 +378,7 @@ def test_a_record_that_can_t_be_read_keeps_no_other_out(
 def test_a_store_whose_place_is_a_folder_is_a_problem(
     start: Start, outputs: Path, location: StoreLocation
 ) -> None:
+    make_anew(location)
     (outputs / "mlflow.db").mkdir()
     problem = problem_of(start(), kept(completed(), outputs / "runs" / "1"))
     assert "unable to open database file" in problem

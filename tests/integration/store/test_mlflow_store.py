@@ -21,7 +21,7 @@ from runner.render.files.allocations import write_files
 from runner.store.location import StoreLocation, locate_store
 from tests.conftest import Cli
 from tests.factories import completed, failed, kept, sweep_of_nine
-from tests.stores import LOCAL, Runs
+from tests.stores import LOCAL, Runs, make_anew
 from tests.unit.render.known import make_known_run
 
 pytestmark = pytest.mark.usefixtures("mlflow_imported")
@@ -397,6 +397,7 @@ def test_a_fresh_store_has_exactly_the_schema_that_mlflow_makes(
 ) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
+    make_anew(location)
     store_at(location)
     plain = tmp_path / "plain.db"
     SqlAlchemyStore(f"sqlite:///{plain}", str(tmp_path / "artifacts"))
@@ -419,6 +420,7 @@ def test_a_fresh_store_has_exactly_the_schema_that_mlflow_makes(
 def test_a_first_use_that_was_killed_leaves_nothing_behind(
     location: StoreLocation, outputs: Path
 ) -> None:
+    make_anew(location)
     (outputs / ".mlflow.db.12345").write_bytes(b"half a database")
     store_at(location)
     assert sorted(path.name for path in outputs.iterdir()) == [".mlflow.lock", "mlflow.db"]
@@ -499,6 +501,7 @@ def test_limits_are_mlflow_s_own() -> None:
 def test_a_spoilt_store_is_a_problem_that_names_it(
     location: StoreLocation, outputs: Path, spoil: Any, reason: str
 ) -> None:
+    make_anew(location)
     spoil(outputs / "mlflow.db")
     with pytest.raises(StoreError, match=reason) as problem:
         store_at(location)

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from runner.store.location import StoreLocation
 from tests.factories import completed, kept
-from tests.stores import Runs
+from tests.stores import Runs, make_anew
 
 
 def test_killed_at_any_moment_publishing_again_completes_everything(
     location: StoreLocation, outputs: Path, runs: Runs
 ) -> None:
+    make_anew(location)
     for number in range(20):
         kept(completed(f"r{number}"), outputs / "runs" / str(number))
     words = [sys.executable, "-m", "runner", "publish", str(outputs / "runs")]
@@ -38,6 +39,7 @@ def test_killed_at_any_moment_publishing_again_completes_everything(
 def test_four_publishers_on_a_fresh_store_lose_nothing(
     outputs: Path, location: StoreLocation, runs: Runs
 ) -> None:
+    make_anew(location)
     environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
     publishers = []
     for owner in range(4):
