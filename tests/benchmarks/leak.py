@@ -30,8 +30,8 @@ from runner.leak.judgement import judge
 from runner.metrics import format_bytes
 from runner.processes.server import TrialServer
 from tests.integration.leak import planted, planted_holders
-from tests.integration.leak.test_planted import leaking_line
 from tests.runs import measure_run, open_whole
+from tests.system.leak.test_planted import leaking_line
 
 TIMES = int(os.environ.get("TIMES", "10"))
 ONLY = [name for name in os.environ.get("ONLY", "").split(",") if name]

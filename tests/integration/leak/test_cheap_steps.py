@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from runner.compose import composition
-from runner.leak import cells
-from runner.leak.judgement import judge
-from runner.processes.server import TrialServer
 from tests.conftest import MeasureWords
-from tests.runs import measure_run, open_whole
 
 STEPS = "tests.benchmarks._growing_steps"
 TENSOR, HOST = "tensor_growth_bytes_per_step", "host_growth_bytes_per_step"
@@ -56,12 +49,3 @@ def test_a_long_trial_does_not_swell_the_record(measure: MeasureWords) -> None:
     assert len(trial.steps) > 2_000
     assert len(trial.steps.host_bytes) <= 256
     assert len(trial.steps.seconds) == 202
-
-
-def test_leak_says_of_rings_that_they_fill(server: TrialServer, tmp_path: Path) -> None:
-    cell = composition.compose_plan([*words("rings", 4_000), "tracking=none"]).cells[0]
-    run = open_whole(cells.prepare_cell(cell), tmp_path / "run", settles_peak=False)
-    measure_run(run, server)
-    leak = judge(run.close())
-    assert leak.verdict == "fills", leak.sentence
-    assert leak.tensor_growth_bytes_per_step == 0
