@@ -99,9 +99,10 @@ _SPREAD_STEPS = 50
 """Of half a series: enough for tenths to say something."""
 _MARGIN = 1.25
 """More steps than a rise needs to reach the floor, as far as is known of it."""
-_MOST_POINTS = 100
-"""The slope of a longer series is taken from so many of its points: all pairs of them are no block
-that malloc maps apart, as a timing trial looks at its series between two steps."""
+_MOST_POINTS = 60
+"""The slope of a longer series is taken from so many of its points: a timing trial looks at its
+series between two steps, and what that takes (0.1 MB, all pairs among it) hides so much of a
+leak."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +281,7 @@ class RiseWatch:
         self._has_risen = False
 
     def is_due(self, steps: int) -> bool:
-        """Return True if it is time to look again: each look has half as many steps more."""
+        """Return True if it is time to look again: each look has twice as many steps."""
         return self.needs_more and steps >= self._next_look
 
     def look(self, steps: int, seconds: float, found: ProcessGrowth) -> None:
@@ -290,7 +291,7 @@ class RiseWatch:
         elif found.bytes_per_step:
             self.needs_more = steps < HELD_STEPS or not self._has_risen
         self._has_risen = bool(found.bytes_per_step)
-        self._next_look = steps * 3 // 2
+        self._next_look = 2 * steps
 
 
 def _has_come_back(held: Any, level: float) -> bool:

@@ -86,8 +86,8 @@ def test_looks_are_ever_further_apart() -> None:
         if watch.is_due(steps):
             looks.append(steps)
             watch.look(steps, 1.0, ProcessGrowth(None))
-    assert looks[:4] == [200, 300, 450, 675]
-    assert len(looks) < 20
+    assert looks[:4] == [200, 400, 800, 1600]
+    assert len(looks) < 10
 
 
 @pytest.mark.parametrize("stride", [1, 8, 64])
