@@ -32,6 +32,9 @@ CONTAINERS = (list, dict, set, deque)
 
 _USERS = (USERS, SCENARIO)
 
+_OF_ERRORS = (types.FrameType, types.TracebackType, BaseException)
+"""What kept errors consist of: each of them refers to all that its frames knew."""
+
 _MOST_LEVELS = 14
 _MOST_IN_LEVEL = 40
 _OF_THE_SEARCH = 10_000
@@ -97,7 +100,7 @@ class ReferenceChains:
         wanted = {id(each): each for each in level}
         found: list[Any] = []
         referrers = gc.get_referrers(*level)
-        referrers.sort(key=lambda each: isinstance(each, types.FrameType))  # of kept errors: many
+        referrers.sort(key=lambda each: isinstance(each, _OF_ERRORS))  # may be many
         for referrer in referrers:
             if id(referrer) in above or self._is_own(referrer, level, above):
                 continue
