@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.integration.leak.test_planted import sought
 
 from runner.leak.findings import Leak
 from runner.processes.server import TrialServer
 from tests.integration.leak import planted_holders
 from tests.integration.leak.planted_holders import HOLDERS, TOGETHER, describe, grade
+from tests.system.leak.test_planted import sought
 
 
 @pytest.fixture(scope="module")
