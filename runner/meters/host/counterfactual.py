@@ -15,7 +15,6 @@ import _tracemalloc
 import gc
 import os
 import pickle
-import select
 import tracemalloc
 import warnings
 from collections import defaultdict
@@ -48,15 +47,21 @@ class Kept:
 
     @property
     def total(self) -> int:
+        """Return all of it, in bytes."""
         return self.native + sum(self.lines.values())
 
 
 def measure_without(cuts: Iterable[Cut]) -> Kept | None:
     """Return what stays when these are cut; None where that can't be found out."""
     reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that there are threads: see above
-        pid = os.fork()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there are threads: see above
+            pid = os.fork()
+    except OSError:  # there may be no room for one more
+        os.close(reader)
+        os.close(writer)
+        return None
     if pid == 0:
         try:
             _answer(writer, cuts)
@@ -91,7 +96,7 @@ def _read_answer(reader: int, pid: int) -> bytes:
     """Return all that the fork writes; nothing where it waits for ever."""
     asleep, parts = 0, list[bytes]()
     while asleep < _LOOKS:
-        if select.select([reader], [], [], _LOOK_SECONDS)[0]:
+        if process_tree.is_readable(reader, _LOOK_SECONDS):
             if not (part := os.read(reader, 2**16)):
                 return b"".join(parts)
             parts.append(part)

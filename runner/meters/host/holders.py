@@ -15,7 +15,6 @@ kept as one that reaches it. Child side.
 from __future__ import annotations
 
 import gc
-import math
 import sys
 import threading
 import tracemalloc
@@ -75,10 +74,6 @@ class _Way:
     """None: it can't be emptied."""
     is_users: bool
     without: Kept | None = None
-
-    @property
-    def left(self) -> float:
-        return self.without.total if self.without else math.inf
 
 
 class HolderSearch:
@@ -254,7 +249,7 @@ def _sum_rates(survivors: Sequence[Survivor]) -> dict[Line, _Rate]:
     for each in survivors:
         if each.file is None or each.line is None or each.kind not in ("python", "tensor", "graph"):
             continue
-        half = len(each.bytes) // 2
+        half = (len(each.bytes) - 1) // 2
         rate = (each.bytes[-1] - each.bytes[half]) / (len(each.bytes) - 1 - half)
         before = rates[each.file, each.line]
         python = rate if each.kind == "python" else 0.0
@@ -275,7 +270,12 @@ class _Tests:
         for way in ways:
             if way.empty:
                 way.without = measure_without([way.empty])
-        ways.sort(key=lambda way: (not way.is_users, way.left))
+
+        def rank(way: _Way) -> tuple[bool, int]:
+            left = way.without.total if way.without else sys.maxsize
+            return not way.is_users, left // (_LEAST_BYTES * steps)  # less comes and goes
+
+        ways.sort(key=rank)
         self._ways = ways
 
     def find_holding(self, line: Line) -> tuple[int, ...]:
