@@ -9,29 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from runner.leak.findings import Leak
 from runner.processes.server import TrialServer
 from tests.integration.leak import planted_holders
 from tests.integration.leak.planted_holders import HOLDERS, TOGETHER, describe, grade
 from tests.system.leak.test_planted import sought
 
 
-@pytest.fixture(scope="module")
-def leak(server: TrialServer, tmp_path_factory: pytest.TempPathFactory) -> Leak:
-    folder = tmp_path_factory.mktemp("together")
-    return sought(server, "together", folder, planted_holders.__name__)
-
-
-@pytest.mark.parametrize("name", TOGETHER)
-def test_a_holder_is_named_that_gave_back_what_it_held(leak: Leak, name: str) -> None:
+def test_holders_give_back_what_they_hold_and_nobody_else_is_accused(
+    server: TrialServer, tmp_path: Path
+) -> None:
+    leak = sought(server, "together", tmp_path, planted_holders.__name__)
     held = [describe(each) for each in leak.main_holders if each.is_held]
-    assert any(all(part in each for part in HOLDERS[name].names) for each in held), held
-
-
-def test_nobody_else_is_accused(leak: Leak) -> None:
-    names = [part for name in TOGETHER for part in HOLDERS[name].names]
-    held = [describe(each) for each in leak.main_holders if each.is_held]
-    assert all(any(part in each for part in names) for each in held), held
+    places = [HOLDERS[name].names for name in TOGETHER]
+    for names in places:
+        assert any(all(part in each for part in names) for each in held), (names, held)
+    assert all(any(names[0] in each for names in places) for each in held), held
 
 
 @pytest.mark.parametrize("name", ["closure_in_thread", "cpp_resource"])
