@@ -222,7 +222,6 @@ class Prober:
             "value": probe.value,
             "fits": probe.fits,
             "whole_run": probe.whole,
-            "crash": probe.crash,
             "tensor_peak_bytes": probe.peak_bytes,
             "phase": last.outcome.phase,
             "reason": last.outcome.reason,

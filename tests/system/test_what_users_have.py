@@ -151,7 +151,7 @@ ALLOCATIONS = under("allocations", HELD_AT_PEAK)
 
 
 def trial(kind: str, phases: str, steps: str, facts: str) -> Words:
-    below = under("phases", phases) | under("steps", steps) | under("facts", facts)
+    below = under("phases", phases) | under("steps", steps) | under("facts", f"seconds {facts}")
     own = words("kind index allocations") | under("outcome", OUTCOME)
     return under(f"trials.{kind}", " ".join(own | below))
 
@@ -216,7 +216,7 @@ CONFIG = (
     words("execution batch_size seed resume")
     | under("search", "objectives limits")
     | under("device", f"kind {DEVICE}")
-    | under("measure", f"name side_by_side {MEASURE}")
+    | under("measure", f"name side_by_side peak_seconds {MEASURE}")
     | under("tracking", "kind uri experiment")
 )
 LOOP_CONFIG = CONFIG | under("scenario", f"_target_ {LOOP}")
