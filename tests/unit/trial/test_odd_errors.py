@@ -16,7 +16,7 @@ class _NoMessage(MemoryError):
 def test_memory_that_ran_out_without_a_message_stays_so() -> None:
     result = exceptions.explain_error(_NoMessage())
     assert result.status is Status.OUT_OF_MEMORY
-    assert "_NoMessage: its message can't be read, for __str__ raises" in (result.reason or "")
+    assert "_NoMessage: its message cannot be read: __str__ raises" in (result.reason or "")
 
 
 def test_a_long_argument_of_sys_exit_is_cut() -> None:
