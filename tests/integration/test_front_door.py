@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runner import records
+from runner.render.text import progress
 from tests.conftest import Cli
 
 ENDLESS = ("scenario=python_loop", "scenario.iterations=2000000000", "tracking=none")
@@ -68,11 +70,13 @@ def test_an_answer_loads_nothing_that_only_a_measurement_needs(
 
 
 def test_a_run_leaves_record_trials_config_and_log(
-    warm_cli: Cli, outputs: Path, tmp_path: Path
+    warm_cli: Cli, outputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name in ("QUIET_SECONDS", "WAITING_SECONDS"):  # a busy machine has to say how far it is
+        monkeypatch.setattr(progress, name, math.inf)
     done = warm_cli("scenario=while_loop", "tracking=none", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert all(" trials · " in line for line in done.stderr.splitlines()), "one each half minute"
+    assert done.stderr == ""
     assert "\x1b" not in done.stdout, "piped output holds no control codes"
     (folder,) = (outputs / "runs").glob("*/*")
     assert {path.name for path in folder.iterdir()} == {

@@ -130,4 +130,4 @@ def test_a_mistyped_field_is_named_with_its_claim(
 def test_what_a_claim_runs_is_not_to_be_set_from_outside(front_door: Cli) -> None:
     done = front_door("claims", "batch_size=64")
     assert done.returncode == 2
-    assert "a claim says what it runs" in done.stderr
+    assert "the claim's file sets what it runs" in done.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from runner import records
 from runner.commands import call
 from runner.errors import BadInput
+from runner.fit import summary
 from tests.conftest import Cli
 
 BRIEF = ("measure.timing_processes=1", "measure.steps=5", "measure.max_seconds=0.1")
@@ -47,10 +49,11 @@ def test_bad_input_is_refused_before_anything_is_written(
 
 
 def test_the_answer_completes_the_next_value_ran_out_and_strategies_are_compared(
-    warm_cli: Cli, outputs: Path
+    warm_cli: Cli, outputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state is 1 MB, and so is the weight; 16.8 MB hold a dozen of them and no 16. Without a tape
     any number of iterations fits."""
+    monkeypatch.setattr(summary, "QUIET_SECONDS", math.inf)  # after which it says how far it is
     done = warm_cli(
         *("fit", "--json", "vary=scenario.iterations", "max=50", "device.memory_limit_mb=16"),
         *(*TAPED, "scenario.iterations=4", "scenario.gradient=tape,none", *BRIEF),

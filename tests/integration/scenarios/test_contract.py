@@ -20,7 +20,7 @@ import yaml
 
 from runner import paths
 from runner.analysis import repeatability
-from runner.cell import Cell, TrialSpec
+from runner.cell import TrialSpec
 from runner.compose import composition
 from runner.config import Experiment
 from runner.errors import BadInput
@@ -407,13 +407,6 @@ class TestARun:
             assert record.outcome.reason
 
 
-@cache
-def swept(name: str) -> dict[str, Cell]:
-    """The cells of a sweep over all executions, by execution."""
-    plan = composition.compose_plan(["-m", *words(name, ",".join(EXECUTIONS))])
-    return {cell.experiment.execution: cell for cell in plan.cells}
-
-
 @in_cells(REFUSED)
 def test_an_unsupported_execution_is_refused_with_the_list_of_those_that_work(
     name: str, execution: str, tmp_path: Path
@@ -425,7 +418,8 @@ def test_an_unsupported_execution_is_refused_with_the_list_of_those_that_work(
     assert f"it has: {', '.join(supported)}" in str(refused.value)
     assert f"execution={supported[0]}" in refused.value.remedy
 
-    run = open_whole(swept(name)[execution], tmp_path / "run")
+    cell = composition.compose_plan(["-m", *said]).cells[0]
+    run = open_whole(cell, tmp_path / "run")
     assert run.next is None, "nothing of it is run"
     record = run.close()
     assert record.outcome.status is Status.UNSUPPORTED
