@@ -12,6 +12,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from runner.metrics import HEADLINES, METRICS, Rank, list_shown
@@ -34,8 +35,15 @@ _USUAL_FIELDS = ("scenario", "execution", "batch_size")
 def find_surplus_views(tags: Mapping[str, str]) -> list[str]:
     """Return the tags of the oldest sweeps' views, beyond those that are kept."""
     ours = [name for name in tags if name.startswith(f"{TAG}runner-sweep-")]
-    ours.sort(key=lambda name: str(json.loads(tags[name])["name"]))  # which has its date
+    ours.sort(key=lambda name: _read_name(tags[name]))  # which has its date
     return ours[:-MOST_VIEWS]
+
+
+def _read_name(view: str) -> str:
+    """Return a view's name; nothing of one that others have written over, which goes first."""
+    with suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(view)["name"])
+    return ""
 
 
 def make_view_key(sweep: str | None) -> str:
