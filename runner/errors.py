@@ -80,16 +80,17 @@ def is_disk_full(error: OSError) -> bool:
 def translate_write_error(error: OSError) -> WriteError:
     """Return the error in the words of this tree; raise it again if it is about no file."""
     where = f"{error.filename}: " if error.filename else ""
+    again = "then go on: repeat the words, for a sweep with resume=latest added."
     if is_disk_full(error):
-        what, first = "the disk is full; every trial that had ended before is kept", "Make room"
-    elif where:
-        what = f"can't be used ({error.strerror}); what else was written is kept"
-        first = "Restore it, or move away what stands there"
-    else:
+        return WriteError(
+            f"{where}the disk is full; every trial that had ended before is kept.",
+            f"Make room, {again}",
+        )
+    if not where:
         raise error
     return WriteError(
-        f"{where}{what}.",
-        f"{first}, then go on: repeat the words, for a sweep with resume=latest added.",
+        f"{where}cannot be used ({error.strerror}); what else was written is kept.",
+        f"Restore it, or move away what stands there, {again}",
     )
 
 

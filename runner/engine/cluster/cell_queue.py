@@ -126,7 +126,7 @@ class CellQueue:
             if (found.st_uid, found.st_mode) != (os.geteuid(), stat.S_IFREG | 0o600):
                 raise BadInput(
                     f"{self._work_file}: is not this user's alone, and was not loaded.",
-                    "Measure in a folder that nobody else may write to.",
+                    "Measure in a folder that only you may write to.",
                 )
             work: Work = pickle.load(file)
         return work

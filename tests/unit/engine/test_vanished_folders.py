@@ -31,7 +31,7 @@ def test_a_folder_that_vanishes_stops_in_order_with_a_remedy(folder: Path) -> No
     assert isinstance(result.stopped, WriteError)
     assert result.exit_code == 1
     assert result.stopped.problem.startswith(
-        f"{folder / '1' / TRIALS_FILE}: can't be used (No such"
+        f"{folder / '1' / TRIALS_FILE}: cannot be used (No such"
     )
     assert "resume=latest" in result.stopped.remedy
     assert len(list(records.read_trials(folder / "0"))) == 1
