@@ -105,3 +105,20 @@ def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(tmp_path: Pat
     assert result.exit_code == 130
     assert len(server.asked) == 1
     assert hunt.leaks == {}
+
+
+def test_what_is_known_is_shown_and_stands_when_it_is_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(spec: TrialSpec) -> None:
+        if spec.kind == "host":
+            raise Interrupted(signal.SIGINT)
+
+    plan = composition.compose_plan(["scenario=python_loop"])
+    hunt = LeakHunt(plan, tmp_path / "leak")
+    result = measure(hunt, tmp_path / "leak", executor_on(Recorder(stop)), [hunt])
+    assert result.exit_code == 130
+    (leak,) = hunt.leaks.values()
+    assert leak.verdict == "unclear"
+    assert leak.seen.endswith(" timed")
+    assert capsys.readouterr().err.count("python_loop so far: unclear: ") == 1
