@@ -27,7 +27,7 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
         up to 1.25   does not help
         above        makes it worse
 
-    Where so many steps could not have told the growth from none, it is unclear, and not stopped.
+    Where as much may go on as half of it, for all that was seen, it is unclear, and not stopped.
     """
     by_tensors = leak.tensor_growth_bytes_per_step and not leak.host_growth_bytes_per_step
     name = f"{'tensor' if by_tensors else 'host'}_growth_bytes_per_step"
@@ -38,31 +38,24 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
         return Remedy(change, command, None, f"could not be tried: {record.outcome.reason}")
     if not before:
         return Remedy(change, command, after, "unclear: too little grows for one process to tell")
+    of = growth.judge_tensors if by_tensors else growth.judge_host
+    kind = "memory" if by_tensors else "timing"
+    grown = [of(trial) for trial in record.trials if trial.kind == kind]
+    most = growth.find_bound([each for each in grown if each is not None])
     if after is None:
-        of = growth.judge_tensors if by_tensors else growth.judge_host
-        kind = "memory" if by_tensors else "timing"
-        grown = [of(trial) for trial in record.trials if trial.kind == kind]
-        most = growth.find_bound([each for each in grown if each is not None])
         if most is not None and most <= _STOPS * before:
             return Remedy(change, command, None, f"stops it: at most {format_bytes(most)} a step")
         why = record.unavailable.get(name, "it was not measured")
         return Remedy(change, command, None, f"unclear: {why}")
     share = after / before
     if share <= _STOPS:
-        if not by_tensors and before < (least := _find_resolution(record)):
-            why = f"{format_bytes(before)} a step is too little: it can tell {format_bytes(least)}"
+        if most is not None and most > before / 2:
+            why = f"up to {format_bytes(most)} a step may go on, of {format_bytes(before)}"
             return Remedy(change, command, None, f"unclear: {why}")
         return Remedy(change, command, after, "stops it")
     if share <= _HELPS:
         return Remedy(change, command, after, "helps")
     return Remedy(change, command, after, "makes it worse" if share > _HARMS else "does not help")
-
-
-def _find_resolution(record: Record) -> float:
-    """Return the growth of the host that a timing trial of so many steps tells from none: less is
-    taken for level, as caches come and go."""
-    steps = max((len(each.steps.host_bytes) for each in record.trials), default=0)
-    return growth.BOOKS.floor_bytes / max(1, steps // 2)
 
 
 def suggest_changes(leak: Leak) -> Iterator[Remedy]:

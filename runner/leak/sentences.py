@@ -95,7 +95,7 @@ def _describe_holder(holder: Holder) -> str:
 
 def describe_steps(record: Record) -> str:
     """Return how many steps were seen, by kind of trial."""
-    timed = max((len(each.steps.seconds) for each in record.trials), default=0)
+    timed = max((each.steps.host_steps for each in record.trials), default=0)
     traced = max((each.facts.held.steps for each in record.trials if each.facts.held), default=0)
     found = {"timed": timed, "traced": traced}
     return " and ".join(f"{count} {how}" for how, count in found.items() if count)

@@ -274,7 +274,8 @@ def test_a_remedy_is_not_said_to_stop_what_it_could_not_tell_from_none() -> None
     msgspec.structs.force_setattr(tried.trials[0].steps, "host_bytes", tuple([25e6] * 200))
     told = remedies.judge_remedy("gc.collect()", "", leak, tried)
     assert told.growth_bytes_per_step is None
-    assert told.verdict == "unclear: 176 B a step is too little: it can tell 328 B"
+    assert told.verdict.startswith("unclear: up to ")
+    assert told.verdict.endswith(" a step may go on, of 176 B")
 
 
 def test_a_remedy_after_which_next_to_nothing_can_grow_any_more_stops_it() -> None:
