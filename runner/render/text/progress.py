@@ -82,7 +82,7 @@ def _explain_added(run: Run) -> str:
     if run.done["memory"] < run.evidence.memory:
         return ""
     if repeatability.has_differing(run.memory_trials):
-        return ", as processes of it differ"
+        return ", as processes of this graph differ"
     return ", to see if this graph's peak repeats"
 
 

@@ -160,7 +160,7 @@ def test_a_memory_trial_that_is_added_says_why(runs: list[Run]) -> None:
         "memory 2/3, to see if this graph's peak repeats",
         "memory 3/3, to see if this graph's peak repeats",
     ]
-    assert begun[3].endswith(", as processes of it differ")
+    assert begun[3].endswith(", as processes of this graph differ")
 
 
 def test_a_single_run_is_not_announced(runs: list[Run]) -> None:
