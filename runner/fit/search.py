@@ -255,7 +255,7 @@ def find_near_answer(probes: Sequence[Probe], cap_bytes: int | None) -> tuple[in
         forecast = DemandForecast(fitting[-3:], cap_bytes)
         largest = forecast.largest(low, _FAR * low) if forecast.is_settled else None
         high = high if largest is None else min(high, largest + 1)
-    return (low, high) if high <= max(low + 1, _NEAR * low) else None
+    return (low, high) if low < high <= max(low + 1, _NEAR * low) else None
 
 
 def _compute_step(value: int) -> int:

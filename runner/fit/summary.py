@@ -122,15 +122,15 @@ def write_near_answer(limit: Limit, low: int, high: int) -> str:
     return f"{limit.strategy.name}: {limit.vary}={low:,} fits{how}, {high:,} {ends} out of memory"
 
 
-def estimate_search(limit: Limit, seconds: float) -> float:
-    """Return what is left of a search whose last trial took so long: trials up to the limit, one
-    that fails, and those of a whole run. How much longer they take nearer to the limit depends on
-    how much of a trial is its steps, which is not known: as the square root of the memory."""
+def estimate_search(limit: Limit, seconds: float, is_near: bool) -> float:
+    """Return what is left of a search whose last trial took so long: trials up to the limit, unless
+    that is near, one that fails, and those of a whole run. How much longer they take nearer to the
+    limit depends on how much of a trial is its steps, which is not known: as the square root of the
+    memory."""
     measure, cap = limit.strategy.cell.experiment.measure, limit.strategy.cap_bytes
     fitting = [probe for probe in limit.probes if probe.fits]
     peak = max((probe.peak_bytes or 0 for probe in fitting), default=0)
     longer = max(1.0, math.sqrt(cap / peak)) if cap and peak else 1.5
-    is_near = find_near_answer(limit.probes, cap) is not None
     climbs = 0 if is_near else max(1, _CLIMBS - len(fitting))
     fails = 0 if any(not probe.fits for probe in limit.probes) else _FAILING_SECONDS
     # A timing trial reads no trace.
@@ -204,6 +204,9 @@ class FitProgress:
     _seconds: dict[int, float] = field(default_factory=dict)
     """What the last trial of each strategy took that completed, by the strategy's number."""
     _answered: set[int] = field(default_factory=set)
+    _foreseen: dict[int, tuple[int, tuple[int, int] | None]] = field(default_factory=dict)
+    """Of each strategy: how many probes it had, and the answer that was near by then. To foresee
+    one plays an allocator for some seconds."""
 
     def on(self, event: Event) -> None:
         """Draw the line anew before each trial."""
@@ -220,19 +223,25 @@ class FitProgress:
 
     def _print_near_answers(self) -> None:
         for limit in self.search.limits:
-            number = limit.strategy.number
+            number, near = limit.strategy.number, self._find_near_answer(limit)
+            if number not in self._answered and near is not None:
+                self._answered.add(number)
+                redraw_line("", self.stream)
+                print(write_near_answer(limit, *near), file=self.stream, flush=True)
+
+    def _find_near_answer(self, limit: Limit) -> tuple[int, int] | None:
+        count, near = self._foreseen.get(limit.strategy.number, (0, None))
+        if count != len(limit.probes):
             near = find_near_answer(limit.probes, limit.strategy.cap_bytes)
-            if number in self._answered or near is None:
-                continue
-            self._answered.add(number)
-            low, high = near
-            redraw_line("", self.stream)
-            print(write_near_answer(limit, low, high), file=self.stream, flush=True)
+            self._foreseen[limit.strategy.number] = len(limit.probes), near
+        return near
 
     def _estimate_left(self) -> float | None:
         """Return the seconds that all searches will take; None before a trial has completed."""
         begun = [
-            estimate_search(limit, self._seconds[limit.strategy.number])
+            estimate_search(
+                limit, self._seconds[limit.strategy.number], bool(self._find_near_answer(limit))
+            )
             for limit in self.search.limits
             if limit.strategy.number in self._seconds and not limit.is_over
         ]
@@ -250,7 +259,7 @@ class FitProgress:
             parts.append(f"{fitting:,} fits")
         if failing is not None:
             parts.append(f"{failing:,} does not")
-        if (seconds := self._estimate_left()) is not None:
+        if understands_codes(self.stream) and (seconds := self._estimate_left()) is not None:
             parts.append(f"about {format_duration(seconds)} left")
         redraw_line(" · ".join(parts), self.stream)
 

@@ -143,12 +143,12 @@ def test_an_answer_to_five_per_cent_comes_before_the_exact_one() -> None:
 
 def test_what_is_left_of_a_search_shrinks_as_it_gets_near() -> None:
     found = limit(None)
-    left = [summary.estimate_search(found, 10.0)]
+    left = [summary.estimate_search(found, 10.0, is_near=False)]
     found.probes.append(Probe(600, True, 510_000_000))
     found.probes.append(Probe(601, False))
-    left.append(summary.estimate_search(found, 10.0))
+    left.append(summary.estimate_search(found, 10.0, is_near=True))
     found.probes.append(Probe(600, True, 510_000_000, whole=True))
-    left.append(summary.estimate_search(found, 10.0))
+    left.append(summary.estimate_search(found, 10.0, is_near=True))
     assert left == sorted(left, reverse=True)
     assert left[2] < left[1] < left[0]
 
