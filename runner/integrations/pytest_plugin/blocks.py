@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -115,18 +114,14 @@ class ItemMeasurement(_Measurement):
         """Call the test some more times, between two looks at all containers."""
         from runner.meters.host.holders import HolderSearch
 
-        if tracemalloc.is_tracing():  # the user does: the search needs it for itself
-            return []
         search = HolderSearch()
+        search.begin(is_traced=False)
         try:
-            search.begin()
             for _ in range(_MORE_CALLS):
                 self._item.runtest()
-            found, _ = search.end(_MORE_CALLS, step=None)
         except Exception:  # of the test: what is known already is what it fails for
             return []
-        finally:
-            tracemalloc.stop()
+        found = search.list_grown(_MORE_CALLS)
         return [" > ".join(each.chain) for each in found]
 
 

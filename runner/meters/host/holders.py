@@ -79,8 +79,8 @@ class _Way:
 class HolderSearch:
     """`begin`, some steps, `end`."""
 
-    def begin(self) -> None:
-        """Note what there is, and trace what is made from now on."""
+    def begin(self, is_traced: bool = True) -> None:
+        """Note what there is; trace what is made from now on, as `end` needs it."""
         gc.unfreeze()  # what TensorFlow made as it was imported may hold things, too
         self._functions = TraceCounter(gc.get_objects())
         gc.collect()
@@ -88,7 +88,8 @@ class HolderSearch:
         self._lengths = {id(each): _count_elements(each) for each in _list_containers(objects)}
         self._known = frozenset(map(id, objects))
         del objects
-        tracemalloc.start(_MOST_FRAMES)  # last: under it the look takes four times as long
+        if is_traced:  # last: under it the look takes four times as long
+            tracemalloc.start(_MOST_FRAMES)
 
     def end(
         self, steps: int, step: Any, survivors: Sequence[Survivor] = ()
@@ -103,6 +104,11 @@ class HolderSearch:
         containers = list(self._judge(ways, _sum_rates(survivors), steps, step))
         tracemalloc.stop()
         return tuple(containers), tuple(functions)
+
+    def list_grown(self, steps: int) -> list[Container]:
+        """Return the user's containers that grew in those steps, for a process of somebody else's:
+        which of them holds what stays is not tried, as that takes forks."""
+        return [way.found for way in self._list_grown(steps, None) if way.is_users]
 
     def _list_grown(self, steps: int, step: Any) -> list[_Way]:
         """Return the containers that were there before and are longer by an element every other
