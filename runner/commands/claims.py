@@ -9,7 +9,6 @@ import time
 
 from runner import paths
 from runner.commands import Parser
-from runner.engine.preload import preload
 from runner.errors import BadInput, suggest
 
 _SETTINGS = ("measure", "device", "tracking", "seed", "resume")
@@ -47,6 +46,8 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Measure what the claims want, and judge them; return 1 if one could not be judged."""
+    from runner.engine.preload import preload  # not for --help
+
     started = time.monotonic()
     if wrong := next((word for word in options.claims if "=" in word), None):
         key = wrong.partition("=")[0]

@@ -7,7 +7,6 @@ import json
 import time
 
 from runner.commands import SETTINGS, Parser
-from runner.engine.preload import find_environment, is_likely_to_measure, preload
 from runner.errors import BadInput
 
 _EPILOG = """\
@@ -56,6 +55,12 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Search the limit of each strategy; return 1 if one has no answer."""
+    from runner.engine.preload import (  # not for --help
+        find_environment,
+        is_likely_to_measure,
+        preload,
+    )
+
     started = time.monotonic()
     words = tuple(options.settings)
     if not options.vary:

@@ -8,7 +8,6 @@ import json
 import time
 
 from runner.commands import SETTINGS, Parser
-from runner.engine.preload import find_environment, is_likely_to_measure, preload
 from runner.errors import BadInput
 
 _EPILOG = """\
@@ -59,6 +58,12 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Measure each cell and its remedies; return 1 if one has no clear answer."""
+    from runner.engine.preload import (  # not for --help
+        find_environment,
+        is_likely_to_measure,
+        preload,
+    )
+
     started = time.monotonic()
     words = options.settings
     if importlib.util.find_spec("memray") is None:

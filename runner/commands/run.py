@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 
 from runner.commands import SETTINGS, Parser, list_verbs
-from runner.engine.preload import find_environment, is_likely_to_measure, preload
 from runner.errors import BadInput
 
 _HELP = """\
@@ -51,6 +50,12 @@ def run(options: argparse.Namespace) -> int:
 def measure_words(words: Sequence[str], shows_log: bool = False) -> int:
     """Measure what the words ask for, print what came of it, and return the exit code; `shows_log`
     passes on what the first trial prints."""
+    from runner.engine.preload import (  # not for --help
+        find_environment,
+        is_likely_to_measure,
+        preload,
+    )
+
     started = time.monotonic()
     with preload(is_likely_to_measure(words), find_environment(words)) as server:
         # Imported late: TensorFlow is loading meanwhile.

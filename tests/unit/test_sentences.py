@@ -22,7 +22,7 @@ RETIRED = {
     "not even 200 more processes would settle it": r"\bnot even\b|would not settle",
     "1 more processes": r"\b1 (?:more )?(?:tests|trials|cells|steps|runs|processes|workers)\b",
     "2.0 times less": r"\btimes (?:less|fewer|smaller)\b",
-    "it asks nobody": r"\bnobody\b",
+    "it asks nobody": r"\basks? nobody\b|\bis nobody",
     "there is no telling": r"\bno telling\b",
     "the store has not got it": r"\bhas not got\b",
     "the sampler gave up": r"\bgave up\b",
@@ -59,7 +59,7 @@ def read_sentences(file: Path) -> Iterator[tuple[int, str]]:
             text = each.value
         else:
             continue
-        if len(re.findall(r"[A-Za-z]{2,}", re.sub(r"\{[^}]*\}", "", text))) >= 3:
+        if len(re.findall(r"(?<!\S)[A-Za-z]{2,}", re.sub(r"\{[^}]*\}", "", text))) >= 3:
             yield each.lineno, text
 
 
@@ -75,7 +75,7 @@ def test_all_sentences_are_written_into_one_file_for_reading(tmp_path: Path) -> 
     file.write_text("".join(f"{place}\n    {text}\n" for place, text in SENTENCES))
     written = file.read_text()
     assert "runner/errors.py" in written
-    assert "the disk is full; every trial that had ended before is kept." in written
+    assert "leak needs memray, which is not installed here." in written
     assert "more than {MOST_CELLS} " not in written
     assert "the sweep has {cells} cells" in written
 
