@@ -97,20 +97,14 @@ def run_scenario(server: TrialServer) -> RunScenario:
 
 @pytest.fixture
 def measure(server: TrialServer, tmp_path: Path) -> MeasureWords:
-    """A run's record from the words of its command line. One memory trial by default; `settles`
-    asks for as many as a graph's peak takes."""
+    """A run's record from the words of its command line. One memory trial by default, of a graph
+    too: `measure.memory_processes` asks for more."""
 
-    def run(
-        *words: str,
-        timing: bool = False,
-        memory: bool = True,
-        fails: bool = False,
-        settles: bool = False,
-    ) -> Record:
+    def run(*words: str, timing: bool = False, memory: bool = True, fails: bool = False) -> Record:
         folder = tmp_path / "run"
         shutil.rmtree(folder, ignore_errors=True)
         (cell,) = composition.compose_plan([*words, "tracking=none"]).cells
-        whole = Evidence.from_measure(cell.experiment.measure, settles)
+        whole = Evidence.from_measure(cell.experiment.measure, settles_peak=False)
         wanted = replace(whole, memory=whole.memory * memory, timing=whole.timing * timing)
         record = _recorded(server, Request(cell, wanted, place=""), folder)
         assert fails or record.outcome.completed, record.outcome
