@@ -114,15 +114,18 @@ class HolderSearch:
         """Return the containers that were there before and are longer by an element every other
         step; not those that hold weak references alone, or to which nobody knows the way."""
         objects, chains = gc.get_objects(), ReferenceChains(step)
-        longer, ways = [], []
-        for each in _list_containers(objects):
-            grown = _count_elements(each) - self._lengths.get(id(each), sys.maxsize)
-            if grown >= max(2, steps / 2):
-                longer.append((grown, each))
-        longer.sort(key=lambda pair: -pair[0])
-        for grown, container in longer[:_MOST_HOLDERS]:
+        grown, ways = dict[int, int](), list[_Way]()
+        longer = _list_containers(objects)
+        for each in longer:
+            grown[id(each)] = _count_elements(each) - self._lengths.get(id(each), sys.maxsize)
+        longer = [each for each in longer if grown[id(each)] >= max(2, steps / 2)]
+        longer.sort(key=lambda each: -grown[id(each)])
+        longest = longer[:_MOST_HOLDERS]
+        chains.own += (longer, longest)
+        for container in longest:
+            more = grown[id(container)]
             values = list(dict.values(container) if isinstance(container, dict) else container)
-            newest = list(islice(reversed(values), min(grown, _NEWEST)))  # sets have no order
+            newest = list(islice(reversed(values), min(more, _NEWEST)))  # sets have no order
             chain, made_at = chains.find(container), None
             is_running = container is _RUNNING
             if is_running:  # what they run is closer to a person than Python's list
@@ -135,8 +138,8 @@ class HolderSearch:
             kinds = Counter(type(each).__name__ for each in newest).most_common(2)
             what = " and ".join(name for name, _ in kinds)
             lines = tuple(sorted(self._find_lines(newest)))
-            found = _describe(what, grown / steps, chain, lines, made_at)
-            emptying = partial(empty, container, chain.holder, grown)
+            found = _describe(what, more / steps, chain, lines, made_at)
+            emptying = partial(empty, container, chain.holder, more)
             ways.append(_Way(found, None if is_running else emptying, chain.is_users))
         return ways
 

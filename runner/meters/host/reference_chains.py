@@ -64,6 +64,8 @@ class ReferenceChains:
     def __init__(self, step: Any) -> None:
         """`step`: has a name by itself."""
         self._step = step
+        self.own: list[list[Any]] = []
+        """Lists of whoever searches: they are no way."""
         spaces = [(name, getattr(each, "__dict__", None)) for name, each in sys.modules.items()]
         self._spaces = [names for _, names in spaces]  # kept, so that no other takes their identity
         self._modules = {id(names): name for name, names in spaces if type(names) is dict}
@@ -98,11 +100,14 @@ class ReferenceChains:
     def _find_level_above(self, level: list[Any], above: _Above) -> list[Any]:
         """Return what refers to objects of this level, and note which."""
         wanted = {id(each): each for each in level}
+        pairs = set(map(id, above.values()))
         found: list[Any] = []
         referrers = gc.get_referrers(*level)
         referrers.sort(key=lambda each: isinstance(each, _OF_ERRORS))  # may be many
         for referrer in referrers:
-            if id(referrer) in above or self._is_own(referrer, level, above):
+            if id(referrer) in above or id(referrer) in pairs or referrer is wanted:
+                continue
+            if self._is_own(referrer, level, above):
                 continue
             held = (wanted[id(e)] for e in gc.get_referents(referrer) if id(e) in wanted)
             if (first := next(held, None)) is None:
@@ -116,7 +121,7 @@ class ReferenceChains:
     def _is_own(self, referrer: Any, level: list[Any], above: _Above) -> bool:
         """Return whether it is of this search or the runner, which hold all there is."""
         return (
-            any(referrer is each for each in (level, above, self._frames))
+            any(referrer is each for each in (level, above, self._frames, *self.own))
             or (isinstance(referrer, types.FrameType) and _is_runners(referrer))
             or (isinstance(referrer, list) and len(referrer) > _OF_THE_SEARCH)
         )
