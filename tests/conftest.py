@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import shutil
 import subprocess
@@ -54,6 +55,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = [each[-1] for each in item._fixtureinfo.name2fixturedefs.values()]
         if any(each.scope in ("module", "class") for each in fixtures):
             item.add_marker(pytest.mark.xdist_group(item.path.name))
+
+
+@pytest.fixture(autouse=True)
+def _root_logger() -> Iterator[None]:
+    """Take away the handlers that a command in this process has left: Hydra's flags make some."""
+    before, level = list(logging.root.handlers), logging.root.level
+    yield
+    for each in list(logging.root.handlers):
+        if each not in before and not type(each).__module__.startswith("_pytest"):
+            logging.root.removeHandler(each)
+    logging.root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -29,10 +29,11 @@ Runs = Callable[..., list[Any]]
 
 @pytest.fixture(scope="session")
 def mlflow_imported() -> None:
-    """MLflow warns about itself while it is imported; our tests end on any warning."""
+    """Import MLflow, which warns about itself; our tests end on any warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         importlib.import_module("mlflow.store.tracking.sqlalchemy_store")
+        importlib.import_module("sqlalchemy.orm").configure_mappers()  # or at first use
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,8 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
 
     announced = setup.announce(meter, before_step=books.note)
     # Under a cap, what a leak takes beyond the steps that were asked for would end the trial.
-    is_capped = setup.experiment.device.memory_limit_mb is not None
+    caps = (setup.experiment.device.memory_limit_mb, measure.host_limit_mb)
+    is_capped = any(each is not None for each in caps)
     phases = take_phases(
         announced,
         limits,

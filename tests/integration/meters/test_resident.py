@@ -129,6 +129,7 @@ def test_lowering_the_floor_does_not_set_the_collector_off() -> None:
 
 
 def test_what_the_collector_frees_is_read_off_malloc_s_books() -> None:
+    gc.collect()  # what other tests have left
     books = MallocLog()
     books.note(0)
     for _ in range(100):
@@ -182,4 +183,5 @@ def test_where_no_memory_is_left_lowering_the_floor_crashes_nothing(
     malloc: str, kilobytes_left: int
 ) -> None:
     ran = lowered(malloc, before=f"limit = {kilobytes_left}{LIMIT}")
-    assert ran.returncode == 0 or (ran.returncode == 1 and "MemoryError" in ran.stderr)
+    # 120: Python has run, and has no memory left to write its output at the end.
+    assert ran.returncode == 0 or (ran.returncode in (1, 120) and "MemoryError" in ran.stderr)

@@ -41,7 +41,7 @@ def test_a_program_without_steps_says_why_nothing_is_known_of_them(measure: Meas
 
 def test_a_function_that_is_named_is_a_step(measure: MeasureWords) -> None:
     record = measure(*as_words("generate.py"), "scenario.step=generate:next_token")
-    assert seen(record) == (11, "each call of generate:next_token")
+    assert seen(record) == (6, "each call of generate:next_token")
     assert record.metrics["tensor_growth_bytes_per_step"] == 4 * 4  # a token more of each text
 
 
