@@ -16,6 +16,8 @@ from runner.engine import folders
 from tests.conftest import Cli
 from tests.factories import completed, kept, sweep_of_nine
 
+pytestmark = pytest.mark.usefixtures("mlflow_imported")
+
 OLD, NEW = datetime.now() - timedelta(days=40), datetime.now() - timedelta(days=2)
 
 
