@@ -118,7 +118,9 @@ def test_a_cell_that_runs_out_of_memory_is_a_row_and_no_end(searched: Searched) 
     assert code == (1 if lost else 0), said
     assert set(frame.status) <= {"completed", "out_of_memory"}
     assert "Traceback" not in said
-    assert said.startswith("a search of 12 cells in 9 at most, 3 at a time: smallest tensor_peak")
+    latest, _, rest = said.partition("\n")
+    assert latest.startswith("latest: ")
+    assert rest.startswith("a search of 12 cells in 9 at most, 3 at a time: smallest tensor_peak")
 
 
 def test_the_known_front_is_found_and_shown(searched: Searched) -> None:

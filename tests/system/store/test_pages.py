@@ -275,7 +275,7 @@ def test_ui_on_every_address_says_what_that_means_and_its_kill_ends_mlflow(
     assert len(family) >= 2, "its keeper, and MLflow"
     process.kill()
     _, errors = process.communicate(timeout=30)
-    assert "whoever reaches this machine" in errors
+    assert "everybody who can reach this machine" in errors
     _, alive = psutil.wait_procs(family, timeout=10)
     assert alive == []
 
