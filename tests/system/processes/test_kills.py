@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -38,6 +39,9 @@ def test_what_is_left_behind_is_told(lane: kills.Lane, monkeypatch: pytest.Monke
     (lane.scratch / "pymp-abcd").mkdir()
     with subprocess.Popen(["sleep", "600"], env={**os.environ, **lane.environment}) as left:
         try:
+            deadline = time.monotonic() + 10  # its environment can be read a moment after it began
+            while not list(lane._list_processes()) and time.monotonic() < deadline:
+                time.sleep(0.01)
             lane.check_leavings(["command"])
         finally:
             left.kill()
