@@ -24,7 +24,6 @@ def test_random_kills_lose_double_and_leave_nothing(
     monkeypatch.setattr(kills, "PLANNED", Counter([("memory", 0), ("timing", 0)]))
     report = kills.kill_often(5, tmp_path, seed=3)
     assert report.problems == []
-    assert {kill.target for kill in report.kills} <= {"command", "server", "child", "store"}
     assert len(report.kills) == 5
 
 
