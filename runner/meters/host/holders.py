@@ -244,7 +244,7 @@ class HolderSearch:
 
 @dataclass(frozen=True)
 class _Rate:
-    """What a line leaves behind in a step, as the survivors' tracer has it: that knows what only
+    """The bytes that a line leaves behind in a step, by the survivors' tracer: it knows what only
     takes the place of something older."""
 
     python: float
@@ -269,8 +269,8 @@ def _sum_rates(survivors: Sequence[Survivor]) -> dict[Line, _Rate]:
 
 
 class _Tests:
-    """What stays without some of the ways. It sorts them: of those that give back the same, the
-    user's, and the one that gives more, is first."""
+    """The bytes that stay without some of the ways, which it sorts: of those that give back the
+    same, the user's, and the one that gives more, is first."""
 
     def __init__(
         self, whole: Kept, rates: Mapping[Line, _Rate], steps: int, ways: list[_Way]
