@@ -147,7 +147,7 @@ _READ: dict[str, Callable[[Trial], float | None]] = {
 
 
 def find_growth_bound(trials: Sequence[Trial], name: str) -> float | None:
-    """Return what a growth that is null isn't beyond, if that is known."""
+    """Return what a growth that is null or 0 isn't beyond, if that is known."""
     return growth.find_bound(_judge_growth(trials, name)) if name in _GROWTH else None
 
 

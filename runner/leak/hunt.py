@@ -15,22 +15,44 @@ from pathlib import Path
 from typing import Any
 
 from runner import paths
+from runner.analysis.growth import HOST_LEAST_STEPS, HOST_SECONDS, HOST_STEPS
 from runner.analysis.selection import name_cell
 from runner.cell import Cell, Plan
+from runner.compose import composition
 from runner.config import format_word
 from runner.engine.dialogues import Dialogue, Dialogues
 from runner.engine.events import Event, TrialEnded
 from runner.engine.grid import make_question
 from runner.engine.requests import Evidence, Request
-from runner.leak import cells, remedies
+from runner.leak import remedies, suggestions
 from runner.leak.findings import Leak
 from runner.leak.judgement import judge
 from runner.render.text.console import redraw_line
 
 RESULT_FILE = "leak.json"
 
+_LEAST: dict[str, float] = {
+    "measure.host_processes": 1,
+    "measure.steps": HOST_STEPS,
+    "measure.min_steps": HOST_LEAST_STEPS,
+    "measure.max_seconds": HOST_SECONDS,
+    "measure.timeout_seconds": 600.0,
+}
+"""The least that slow growth and the tracer of a host trial need."""
+
 _LIKELY_REMEDIES = 2
 """Half of the most that are usually tried: nobody knows yet if something grows."""
+
+
+def prepare_cell(cell: Cell) -> Cell:
+    """Return the cell with what the answer needs, where the user has not said otherwise."""
+    measure = cell.experiment.measure
+    fields = {
+        key: type(least)(max(least, getattr(measure, key.rpartition(".")[2])))
+        for key, least in _LEAST.items()
+        if key not in cell.said
+    }
+    return composition.change_cell(cell, cell.number, fields)
 
 
 class LeakHunt(Dialogues):
@@ -51,7 +73,7 @@ class LeakHunt(Dialogues):
         """The name of the cell whose own trials are taken now."""
         self._ahead = Counter[str]()
         for cell in plan.cells:
-            self._ahead += self._count_trials(cells.prepare_cell(cell)) + self._count_remedies()
+            self._ahead += self._count_trials(prepare_cell(cell)) + self._count_remedies()
 
     def count_likely(self) -> Counter[str]:
         """Return the trials that may be asked for later, by kind: those of cells that are to come,
@@ -79,29 +101,29 @@ class LeakHunt(Dialogues):
         for cell in self._plan.cells:
             swept = {key: cell.said.get(key) for key in self._plan.swept}
             name = name_cell(swept) or cell.experiment.scenario_name
-            prepared = cells.prepare_cell(cell)
+            prepared = prepare_cell(cell)
             self._measured = name
             self._ahead -= self._count_trials(prepared)
             (run,) = yield [self._request(prepared, swept)]
             self._measured = ""
             leak = judge(run.get_record())
             self._keep(name, leak)
-            found = cells.list_remedies(cell, leak) if self._with_remedies else []
+            found = remedies.list_remedies(cell, leak) if self._with_remedies else []
             self._ahead -= self._count_remedies()
             runs = yield [
                 self._request(
-                    cells.apply_remedy(prepared, each, leak),
+                    remedies.apply_remedy(prepared, each, leak),
                     {**swept, **{key: format_word(value) for key, value in each.fields.items()}},
                 )
                 for each in found
             ]
             tried = [
                 remedies.judge_remedy(
-                    each.change, cells.write_command(cell, each), leak, run.get_record()
+                    each.change, remedies.write_command(cell, each), leak, run.get_record()
                 )
                 for each, run in zip(found, runs, strict=True)
             ]
-            self._keep(name, replace(leak, remedies=(*tried, *remedies.suggest_changes(leak))))
+            self._keep(name, replace(leak, remedies=(*tried, *suggestions.suggest_changes(leak))))
 
     def on(self, event: Event) -> None:
         """Show what is known so far, once all timing trials are there, and the host trial."""

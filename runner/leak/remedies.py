@@ -1,20 +1,102 @@
-"""Remedies: judge those that were tried, and say what to write, from the holder of what grows.
+"""Remedies that can be tried: which ones could help, the cell of each, and what came of it.
 
-Core: standard library and NumPy.
+Each is a field with another value, so the command that repeats it is the user's own with one word
+more.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+from runner import paths
 from runner.analysis import growth
-from runner.leak.findings import Holder, Leak, Remedy
+from runner.cell import Cell
+from runner.compose import composition
+from runner.leak.findings import Leak, Remedy
 from runner.metrics import format_bytes
-from runner.records import ONEDNN, THREAD_STACKS, THREAD_START, Record, Status
+from runner.processes import mallocs
+from runner.records import Record, Status
+
+_MUCH = 0.2
+"""Share of the growth from which on malloc, or what nobody explained, is worth a remedy."""
 
 _STOPS, _HELPS, _HARMS = 0.1, 0.8, 1.25
 """Shares of the growth: what is left of it where a remedy stops it, or helps."""
+
+
+@dataclass(frozen=True)
+class FieldRemedy:
+    """A remedy that can be tried: its name to a person, and the fields that make it."""
+
+    change: str
+    fields: Mapping[str, Any]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the fields as they are typed."""
+        return tuple(f"{name}={value}".lower() for name, value in self.fields.items())
+
+
+def apply_remedy(cell: Cell, remedy: FieldRemedy, leak: Leak) -> Cell:
+    """Return the cell with the remedy; one process tells whether it works."""
+    fields = {
+        "measure.host_processes": 0,
+        "measure.memory_processes": 1 if leak.tensor_growth_bytes_per_step else 0,
+        "measure.timing_processes": 1,
+        **remedy.fields,
+    }
+    return composition.change_cell(cell, cell.number, fields)
+
+
+def write_command(cell: Cell, remedy: FieldRemedy) -> str:
+    """Return the command that repeats the cell with the remedy: the cell's own words, but for
+    those that the remedy says otherwise, since no word may be said twice."""
+    changed = {word.partition("=")[0] for word in remedy.words}
+    words = [word for word in cell.overrides if word.lstrip("+").partition("=")[0] not in changed]
+    flags = [flag for folder in paths.list_own_confs() for flag in ("--config-dir", str(folder))]
+    return shlex.join(["python", "-m", "runner", "leak", *flags, *words, *remedy.words])
+
+
+def list_remedies(cell: Cell, leak: Leak) -> list[FieldRemedy]:
+    """Return the remedies that could help, the most likely first; none where nothing grows, nor
+    what the cell has already."""
+    fields = cell.experiment.fields
+    in_force = {f"{name}={value}".lower() for name, value in fields.items()}
+    return [each for each in _find_remedies(cell, leak) if not in_force.issuperset(each.words)]
+
+
+def _find_remedies(cell: Cell, leak: Leak) -> Iterator[FieldRemedy]:
+    # What holds next to nothing of it is not worth a remedy's time.
+    experiment, kinds = cell.experiment, {each.kind for each in leak.main_holders}
+    growth, unexplained = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
+    kept = sum(each.bytes_per_step for each in leak.holders if each.kind == "malloc")
+    malloc = growth is not None and kept > _MUCH * growth
+    if not leak.was_measured or (leak.verdict not in ("grows", "unclear") and not malloc):
+        return
+    yield FieldRemedy("gc.collect() between steps", {"measure.between_steps": "gc_collect"})
+    if kinds & {"graph", "executable", "native", "python"}:
+        yield FieldRemedy(
+            "keras.backend.clear_session() between steps",
+            {"measure.between_steps": "clear_session"},
+        )
+    for name in experiment.scenario.executions:
+        if name != experiment.execution and name in ("eager", "graph"):
+            if name == "graph" and "python" in kinds:  # its Python would run once: another program
+                continue
+            how = " (jit_compile off)" if experiment.execution == "xla" else ""
+            yield FieldRemedy(f"execution={name}{how}", {"execution": name})
+    if experiment.parameters.get("jit_compile") is True:
+        yield FieldRemedy("jit_compile off", {"scenario.jit_compile": False})
+    if experiment.parameters.get("reduce_retracing") is False:
+        yield FieldRemedy("reduce_retracing", {"scenario.reduce_retracing": True})
+    if malloc or (growth and unexplained and unexplained > _MUCH * growth):
+        yield FieldRemedy("malloc_trim(0) between steps", {"measure.between_steps": "malloc_trim"})
+        yield FieldRemedy("MALLOC_ARENA_MAX=1", {"device.malloc_arenas": 1})
+        for name in mallocs.list_installed():
+            yield FieldRemedy(name, {"device.malloc": name})
 
 
 def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remedy:
@@ -56,133 +138,3 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
     if share <= _HELPS:
         return Remedy(change, command, after, "helps")
     return Remedy(change, command, after, "makes it worse" if share > _HARMS else "does not help")
-
-
-def suggest_changes(leak: Leak) -> Iterator[Remedy]:
-    """Yield what to write, from each holder; each once. A buffer that fills needs nothing."""
-    if leak.verdict == "fills":
-        return
-    seen = set()
-    traced = {each.where for each in leak.main_holders if each.kind in ("graph", "executable")}
-    for holder in leak.main_holders:
-        if holder.kind == "native" and holder.where in traced:  # it is what the graph takes in C++
-            continue
-        change = _suggest_change(holder)
-        if change and change not in seen:
-            seen.add(change)
-            yield Remedy(f"{holder.where}: {change}" if holder.file else change)
-
-
-def _suggest_change(holder: Holder) -> str | None:
-    """Return the change for a holder; None where what was found says of none that it fits."""
-    if holder.kind == "malloc":
-        return None
-    if holder.kind in ("graph", "executable"):
-        return _suggest_for_graph(holder)
-    if holder.chain and (holder.is_held or "thread" in holder.chain[0]):
-        return _suggest_for_container(holder)
-    if "made of Python values" in holder.what:
-        return "TensorFlow keeps a tensor of each Python number: pass NumPy's, `np.float32(number)`"
-    return _suggest_for_op(holder.what) if holder.kind == "native" else None
-
-
-def _suggest_for_op(what: str) -> str | None:
-    if "random" in what:
-        return (
-            "draw from a generator made once, `g = tf.random.Generator.from_seed(1)` and "
-            "`g.normal(shape)`, or from tf.random.stateless_normal(shape, seed=[1, n])"
-        )
-    if what in (THREAD_STACKS, THREAD_START):
-        return "let the threads end, or hand work to a pool: concurrent.futures.ThreadPoolExecutor"
-    if what.startswith(ONEDNN):
-        return "pad the arguments to a few shapes, or say TF_ENABLE_ONEDNN_OPTS=0"
-    if "iterator" in what and not _OF_KERAS.search(what):  # Keras makes one for each call
-        return "make one iterator, outside of the step: `values = iter(dataset.repeat())`"
-    if _OF_KERAS.search(what):
-        return "call the model itself, `model(batch)`: Keras makes a pipeline for each call here"
-    return None
-
-
-_OF_KERAS = re.compile(r" under (fit|evaluate|predict)\b")
-
-
-def _suggest_for_container(holder: Holder) -> str | None:
-    """Return the change by the container that grows, and by what it is given."""
-    *way, given = holder.chain
-    held = given.partition(" ")[2].removesuffix(" a step")
-    if "thread" in way[0]:
-        return "let the thread end, or hand it what it needs as an argument that it can drop"
-    cached = next((each for each in way if each.startswith("the cache of ")), None)
-    if cached:
-        function = cached.removeprefix("the cache of ").partition(" (")[0]
-        return f"bound the cache of `{function}`: functools.lru_cache(maxsize=1000)"
-    name, link = _name_container(way)
-    if name is None:
-        return None
-    if library := _LIBRARY.search(link):
-        return f"make the {held} that {library[1]} keeps once, outside of the step"
-    bound = (
-        f"bound `{name}`: drop its oldest key"
-        if ", a dict" in way[-1]
-        else f"bound `{name}`: collections.deque(maxlen=1000), or clear it"
-    )
-    if held == "EagerTensor":
-        return f"keep a number, `float(loss)`, in `{name}`; or {bound}"
-    if held == "ResourceVariable":
-        return f"make the variable once and `variable.assign(value)` in the step; or {bound}"
-    if held.endswith(("Error", "Exception")):
-        return f"keep `repr(error)` in `{name}`: an error holds its traceback's local variables"
-    if held in ("function", "method", "partial"):
-        return f"take it out of `{name}` once it was called, or keep weakref.WeakMethod(it) there"
-    return bound
-
-
-_NAME = re.compile(r"`([^`]+)`|\.(\w+)")
-_LIBRARY = re.compile(r" of (\w+)\.\w")
-
-
-def _name_container(way: Sequence[str]) -> tuple[str | None, str]:
-    """Return how a person calls the last container of a chain, `registry['done']`, and the link
-    that names it."""
-    keys = ""
-    for link in reversed(way):
-        if link.startswith("["):
-            keys = link.partition(", a ")[0] + keys
-        elif found := _NAME.match(link):
-            return (found[1] or found[2]) + keys, link
-    return None, ""
-
-
-def _suggest_for_graph(holder: Holder) -> str:
-    keeps = f"(each takes {format_bytes(holder.bytes_per_step / (_count_traces(holder) or 1))})"
-    if "argument differed (" in holder.what:
-        if "TensorSpec(" not in holder.what:
-            return "pass tensors, not Python values: `step(tf.constant(value))`"
-        if holder.kind == "executable":
-            return (
-                f"pad the arguments to a few shapes, or say jit_compile=False: XLA compiles for "
-                f"each one {keeps}"
-            )
-        if _OF_KERAS.search(holder.what):
-            return f"pad the batches to a few sizes: Keras traces its step for each one {keeps}"
-        return (
-            "say `@tf.function(reduce_retracing=True)`, or pad the arguments to a few shapes "
-            f"{keeps}"
-        )
-    if "made anew" in holder.what:
-        return "make the tf.function once, outside of the step, and call that one"
-    if holder.kind == "executable":
-        return f"pad the arguments to a few shapes, or say jit_compile=False {keeps}"
-    return (
-        "build once, outside of the step, what makes a graph here: a tf.function, or a model, "
-        "which takes new weights by `model.set_weights(weights)`"
-    )
-
-
-_TRACES = re.compile(r"is traced ([\d.]+) times a step")
-
-
-def _count_traces(holder: Holder) -> float | None:
-    """Return how often a step traces the function that a graph is of, where that is known."""
-    found = _TRACES.search(holder.what)
-    return float(found[1]) if found else None

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 
 from runner.compose import composition
-from runner.leak import cells
+from runner.leak import hunt
 from runner.leak.findings import Leak
 from runner.leak.judgement import judge
 from runner.metrics import format_bytes
@@ -139,7 +139,7 @@ def _sought(server: TrialServer, module: ModuleType, name: str, folder: Path) ->
     few = ["measure.timing_processes=1", "measure.memory_processes=0"]
     cell = composition.compose_plan([*words, *few]).cells[0]
     place = Path(tempfile.mkdtemp(dir=folder))
-    run = open_whole(cells.prepare_cell(cell), place, settles_peak=False)
+    run = open_whole(hunt.prepare_cell(cell), place, settles_peak=False)
     took = measure_run(run, server)
     record = run.close()
     held = next(each.facts.held for each in record.trials if each.facts.held)

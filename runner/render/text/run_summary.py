@@ -118,7 +118,10 @@ def describe_figure(record: Record, name: str) -> str:
             )
         case metrics.HOST_GROWTH:
             timed = [each for each in record.trials if each.kind == "timing"]
-            return growth.describe_sawtooth(map(growth.judge_host, timed))
+            bound = None if value else estimate.find_growth_bound(record.trials, name)
+            hidden = f"more than {METRICS[name].format(bound)} would show" if bound else ""
+            teeth = growth.describe_sawtooth(map(growth.judge_host, timed))
+            return "; ".join(filter(None, (teeth, hidden)))
         case metrics.HOST_PEAK:
             # It is of the trial's own process, without those that it started.
             children = max((each.facts.child_processes or 0 for each in record.trials), default=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from runner.compose import composition
-from runner.leak import cells
+from runner.leak import hunt
 from runner.leak.findings import Leak
 from runner.leak.judgement import judge
 from runner.processes.server import TrialServer
@@ -31,7 +31,7 @@ def sought(server: TrialServer, name: str, folder: Path, module: str = planted._
         *("measure.max_seconds=2", "measure.min_steps=30"),
     ]
     cell = composition.compose_plan([*words, *few]).cells[0]
-    run = open_whole(cells.prepare_cell(cell), folder / "run", settles_peak=False)
+    run = open_whole(hunt.prepare_cell(cell), folder / "run", settles_peak=False)
     measure_run(run, server)
     return judge(run.close())
 

@@ -12,9 +12,9 @@ from runner.cell import Cell, TrialSpec
 from runner.compose import composition
 from runner.engine.measure import measure
 from runner.errors import Interrupted
-from runner.leak import cells
-from runner.leak.findings import Leak
-from runner.leak.hunt import LeakHunt
+from runner.leak import remedies
+from runner.leak.findings import Holder, Leak
+from runner.leak.hunt import LeakHunt, prepare_cell
 from runner.records import Outcome, Status, Trial
 from tests.runs import open_whole
 from tests.unit.engine.conftest import Recorder, executor_on
@@ -22,7 +22,7 @@ from tests.unit.engine.conftest import Recorder, executor_on
 
 def cell(folder: Path, *words: str) -> Cell:
     plan = composition.compose_plan([*words, "tracking=none"])
-    return cells.prepare_cell(plan.cells[0])
+    return prepare_cell(plan.cells[0])
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,28 @@ def test_a_trial_that_what_grows_may_have_ended_leaves_the_host_trial_to_say_wha
 
 def test_jit_compile_is_tried_off_where_the_scenario_has_it_on(tmp_path: Path) -> None:
     grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
-    tried = cells.list_remedies(cell(tmp_path, "scenario=model_per_step_xla"), grows)
+    tried = remedies.list_remedies(cell(tmp_path, "scenario=model_per_step_xla"), grows)
     assert ("scenario.jit_compile=false",) in [each.words for each in tried]
 
 
 def test_a_remedy_that_is_in_force_already_is_not_tried(tmp_path: Path) -> None:
     grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
     plain = [
-        each.words for each in cells.list_remedies(cell(tmp_path, "scenario=retracing"), grows)
+        each.words for each in remedies.list_remedies(cell(tmp_path, "scenario=retracing"), grows)
     ]
     collected = cell(tmp_path, "scenario=retracing", "measure.between_steps=gc_collect")
-    tried = [each.words for each in cells.list_remedies(collected, grows)]
+    tried = [each.words for each in remedies.list_remedies(collected, grows)]
     assert plain == [("measure.between_steps=gc_collect",), *tried]
+
+
+@pytest.mark.parametrize(("kind", "is_tried"), [("python", False), ("native", True)])
+def test_a_graph_is_no_remedy_for_python_that_it_would_run_once(
+    kind: str, is_tried: bool, tmp_path: Path
+) -> None:
+    kept = Holder(kind, 5000.0, 1.0, "a.py", 3)
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0, holders=(kept,))
+    tried = remedies.list_remedies(cell(tmp_path, "scenario=python_loop"), grows)
+    assert (("execution=graph",) in [each.words for each in tried]) == is_tried
 
 
 @pytest.mark.parametrize(
@@ -84,11 +94,11 @@ def test_the_command_of_a_remedy_is_taken_as_it_is_printed(
 ) -> None:
     first = composition.compose_plan(words).cells[0]
     grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
-    for remedy in cells.list_remedies(first, grows):
-        printed = shlex.split(cells.write_command(first, remedy))
+    for remedy in remedies.list_remedies(first, grows):
+        printed = shlex.split(remedies.write_command(first, remedy))
         assert printed[:4] == ["python", "-m", "runner", "leak"]
         (repeated,) = composition.compose_plan(printed[4:]).cells
-        wanted = cells.apply_remedy(first, remedy, grows)
+        wanted = remedies.apply_remedy(first, remedy, grows)
         assert set(remedy.words) <= {word.lower() for word in repeated.overrides}
         assert repeated.experiment.batch_size == wanted.experiment.batch_size
         assert repeated.experiment.execution == wanted.experiment.execution

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from runner.facts import ChildProcesses, HostFindings, MallocBooks, TrialFacts
-from runner.leak import remedies
+from runner.leak import remedies, suggestions
 from runner.leak.holders import is_growing
 from runner.leak.judgement import judge
 from runner.records import COMPLETED, THREAD_STACKS, Outcome, Record, Status, Trial
@@ -206,7 +206,7 @@ class TestHolders:
         reached = judge(record(place("python"), containers=[container]))
         assert not reached.holders[0].is_held
         assert reached.to_json()["holders"][0]["what"].endswith("was not shown to hold it")
-        assert not list(remedies.suggest_changes(reached))
+        assert not list(suggestions.suggest_changes(reached))
         also = {"frees": container["lines"], "also": ["`other`, a dict in service.py:9"]}
         held = judge(record(place("python"), containers=[{**container, **also}]))
         assert held.holders[0].is_held
@@ -250,7 +250,7 @@ class TestHolders:
         leak = judge(record(place("graph", what="graph built"), functions=[traced]))
         assert "`train` is traced 1 times a step" in leak.holders[0].what
         assert "rate: 0.1, then 0.2" in leak.holders[0].what
-        (written,) = remedies.suggest_changes(leak)
+        (written,) = suggestions.suggest_changes(leak)
         assert "pass tensors, not Python values" in written.change
 
 
@@ -434,7 +434,7 @@ def test_what_threads_take_by_being_there_is_the_line_s_that_makes_them() -> Non
     )
     leak = judge(found)
     assert {each.where for each in leak.holders} == {"service.py:5"}
-    assert {each.change for each in remedies.suggest_changes(leak)} == {
+    assert {each.change for each in suggestions.suggest_changes(leak)} == {
         "service.py:5: let the thread end, or hand it what it needs as an argument that it can drop"
     }
 
@@ -482,7 +482,7 @@ def test_what_to_write_goes_by_the_container_that_grows(chain: str, change: str)
         "chain": chain.split(" > "),
     }
     found = record(place("tensor"), containers=[{**container, "made_at": None}])
-    (written,) = remedies.suggest_changes(judge(found))
+    (written,) = suggestions.suggest_changes(judge(found))
     assert written.change.startswith(f"service.py:22: {change}")
 
 
@@ -523,4 +523,4 @@ class TestBuffersOfPipelines:
             "rises and stops: a buffer that fills (memory cache, 50 elements of 10.0 kB, "
             "at service.py:22)"
         )
-        assert not list(remedies.suggest_changes(leak))
+        assert not list(suggestions.suggest_changes(leak))
