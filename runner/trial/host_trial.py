@@ -171,6 +171,7 @@ class TooFewSteps(RunnerError):
     def __init__(self, steps: int) -> None:
         least = WARMUP_STEPS + 2 * LEAST_STEPS
         super().__init__(
-            f"the program ended after {steps} step{'s' * (steps != 1)}; to say who holds what grows takes {least}.",
+            f"the program ended after {steps} step{'s' * (steps != 1)}; to say who holds what "
+            f"grows takes {least}.",
             "Let it take more of them.",
         )

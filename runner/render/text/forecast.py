@@ -5,7 +5,8 @@ A trial that is still to run takes, by the first line that applies:
     what trials of its kind have taken in its run
     its run's memory trials, times what that kind has taken of other runs' memory trials
     what trials of its kind have taken in all runs
-    a guess, by its run's memory trials or else by the fields: a range
+    a guess, by its run's memory trials or else by the fields: a range; and for the steps of a
+    timing trial as many as it takes of the traced ones, if those were timed, or at most max_seconds
 """
 
 from __future__ import annotations
@@ -55,15 +56,18 @@ class _Left:
     """How many these are."""
     blind: int = 0
     """How many are of runs of which nothing is known."""
-    step_seconds: float = 0.0
-    """Of timing trials of which none is known: what their steps are told to take at most."""
+    least_step_seconds: float = 0.0
+    most_step_seconds: float = 0.0
+    """Of timing trials of which none is known: what their steps will take."""
 
 
 @dataclass
 class _RunAhead:
     """The trials that a run lacks, and what its others have taken."""
 
-    most_seconds: float
+    most_step_seconds: float
+    least_step_seconds: float = 0.0
+    """What the steps of a timing trial will take."""
     missing: Counter[str] = field(default_factory=Counter)
     taken: dict[str, _Mean] = field(default_factory=lambda: defaultdict(_Mean))
     """By kind."""
@@ -107,6 +111,15 @@ class Forecast:
             theirs.add(base)
         self.count_missing(run)
 
+    def count_traced_steps(self, run: Run, seconds: float) -> None:
+        """Learn how long a run's timing trials take from what the steps of a memory trial took."""
+        ahead, measure = self._ahead[id(run)], run.experiment.measure
+        each = seconds / measure.memory_steps
+        whole = min((measure.warmup_steps + measure.steps) * each, measure.max_seconds)
+        self._add(ahead, -1)
+        ahead.least_step_seconds = ahead.most_step_seconds = max(whole, measure.min_steps * each)
+        self._add(ahead, 1)
+
     def count_missing(self, run: Run) -> None:
         """Count again what a run lacks: few trials or none where it has failed, and more where a
         graph's peak is not known yet."""
@@ -126,7 +139,8 @@ class Forecast:
                 left.known_seconds += count * own
                 continue
             if kind == "timing":
-                left.step_seconds += count * ahead.most_seconds
+                left.least_step_seconds += count * ahead.least_step_seconds
+                left.most_step_seconds += count * ahead.most_step_seconds
             if base is None:
                 left.blind += count
             else:
@@ -143,7 +157,9 @@ class Forecast:
             blind_low, blind_high = self._estimate_blindly(kind, left.blind)
             least += left.known_seconds + low + blind_low
             most += left.known_seconds + high + blind_high
-            most += 0.0 if self._taken[kind].count else left.step_seconds
+            if not self._taken[kind].count:
+                least += left.least_step_seconds
+                most += left.most_step_seconds
         return least, most
 
     def estimate_trials(self, trials: Mapping[str, float]) -> float:

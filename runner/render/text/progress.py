@@ -36,6 +36,7 @@ from runner.metrics import (
     TENSOR_PEAK,
     format_metric,
 )
+from runner.records import Phase
 from runner.render.text.console import redraw_line, understands_codes
 from runner.render.text.forecast import LOADING_SECONDS, Forecast
 from runner.render.words import count_things, format_duration
@@ -105,6 +106,9 @@ class Progress:
     _done: int = 0
     _is_loaded: bool = False
     _is_announced: bool = False
+    _is_traced: bool = False
+    """The trial that runs is a memory trial."""
+    _steps_began: float | None = None
 
     def on(self, event: Event) -> None:
         match event:
@@ -117,7 +121,9 @@ class Progress:
                 total = done + run.count_missing(is_decided=False)[trial.kind]
                 why = _explain_added(run) if trial.kind == "memory" else ""
                 self._draw_begun(run, f"{trial.kind} {done + 1}/{total}{why}")
+                self._run, self._is_traced = run, trial.kind == "memory"
             case PhaseEntered(name):
+                self._time_steps(name)
                 if self._cells == 1:
                     self._draw(f"{self._what}, {name}")
             case TrialEnded(run, trial, seconds):
@@ -159,6 +165,16 @@ class Progress:
         name = name_cell(swept) if swept else run.experiment.scenario_name
         self._what = f"{name}: {what}"
         self._draw(self._what if self._is_loaded else f"{self._what}, loading TensorFlow")
+
+    def _time_steps(self, phase: str) -> None:
+        """Let the forecast learn from the steps of a memory trial, once the next phase begins."""
+        now = self.clock()
+        if phase == Phase.STEPS:
+            self._steps_began = now
+        elif self._steps_began is not None:
+            if self._is_traced:
+                self._forecast.count_traced_steps(self._run, now - self._steps_began)
+            self._steps_began = None
 
     def _print_first_figures(self, run: Run, kind: str) -> None:
         """Print what a run's first trial of a kind has shown, if the summary is not near."""

@@ -212,6 +212,23 @@ def test_a_forecast_learns_from_what_trials_took(runs: list[Run]) -> None:
     assert forecast.seconds[0] == pytest.approx(3 * 1.0 + 10 * 15.0)
 
 
+@pytest.mark.parametrize(("traced", "each"), [(0.01, 202 * 0.002), (1.0, 1.0), (50.0, 3 * 10.0)])
+def test_traced_steps_tell_what_the_steps_of_timing_trials_take(
+    traced: float, each: float, runs: list[Run]
+) -> None:
+    now, run = 0.0, runs[0]  # quick: 5 traced steps, 2 and 200 timed ones, 3 at least, for 1 s
+    seen = Progress(stream=Terminal(), clock=lambda: now)
+    seen.on(CellsOpened([run]))
+    without_steps = seen._forecast.seconds[0]
+    seen.on(TrialStarted(run, next_trial(run)))
+    seen.on(PhaseEntered("steps"))
+    now += traced
+    seen.on(PhaseEntered("collection"))
+    now += 5.0  # what is no step tells nothing of steps
+    seen.on(PhaseEntered("release"))
+    assert seen._forecast.seconds == pytest.approx((without_steps + 3 * each,) * 2)
+
+
 def test_what_a_failed_cell_will_not_run_is_not_ahead(runs: list[Run]) -> None:
     forecast = Forecast(runs)
     spec = next_trial(runs[0])
