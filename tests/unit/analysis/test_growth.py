@@ -193,6 +193,17 @@ class TestHost:
         assert found.at_most_bytes_per_step is not None
         assert 100 <= found.at_most_bytes_per_step < 150
 
+    def test_a_rise_of_a_byte_in_many_thousand_steps_is_level_and_a_leak_is_not(self) -> None:
+        stride = 2000
+        jump = [4e6] * 40 + [4e6 + 60_000.0] * 20
+        found = judge_series(jump, None, HOST, stride)
+        assert found.bytes_per_step == 0
+        assert found.at_most_bytes_per_step is not None
+        assert 1.0 < found.at_most_bytes_per_step < 1.5
+        kept = [4e6 + 4096.0 * (10 * stride * point // 4096) for point in range(60)]
+        assert judge_series(kept, None, HOST, stride).bytes_per_step == pytest.approx(10, rel=0.05)
+        assert judge_series(jump, None, TENSOR, stride).bytes_per_step is None
+
     def test_most_processes_must_show_it(self) -> None:
         random = np.random.default_rng(3)
         leaks = [made.resident(random, leak=17e3) for _ in range(2)]
