@@ -32,6 +32,8 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     seconds: tuple[Real, ...] = ()
     """Of the steps that `measure` asks for; those that follow to tell growth have none."""
+    whole_seconds: Real | None = None
+    """From the first to the last, with what a program does between two of them."""
     host_bytes: tuple[Number, ...] = ()
     host_stride: Whole | None = None
     """`host_bytes` has one value for so many steps in a row, the least of them; None: for each."""
@@ -58,7 +60,10 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def host_seconds(self) -> float:
-        """Return the time of those steps, as if all took as long as those that were timed."""
+        """Return the time of those steps; of an older record as if all took as long as those that
+        were timed."""
+        if self.whole_seconds is not None:
+            return self.whole_seconds
         return self.host_steps * sum(self.seconds) / max(1, len(self.seconds))
 
 

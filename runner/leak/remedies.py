@@ -19,6 +19,7 @@ from runner.leak.findings import Leak, Remedy
 from runner.metrics import format_bytes
 from runner.processes import mallocs
 from runner.records import Record, Status
+from runner.script.words import from_overrides
 
 _MUCH = 0.2
 """Share of the growth from which on malloc, or what nobody explained, is worth a remedy."""
@@ -57,7 +58,11 @@ def write_command(cell: Cell, remedy: FieldRemedy) -> str:
     changed = {word.partition("=")[0] for word in remedy.words}
     words = [word for word in cell.overrides if word.lstrip("+").partition("=")[0] not in changed]
     flags = [flag for folder in paths.list_own_confs() for flag in ("--config-dir", str(folder))]
-    return shlex.join(["python", "-m", "runner", "leak", *flags, *words, *remedy.words])
+    words += remedy.words
+    if cell.experiment.scenario_name == "script":
+        parameters = cell.experiment.parameters
+        words = from_overrides(words, parameters["path"], parameters["argv"])
+    return shlex.join(["python", "-m", "runner", "leak", *flags, *words])
 
 
 def list_remedies(cell: Cell, leak: Leak) -> list[FieldRemedy]:

@@ -58,6 +58,15 @@ def to_overrides(words: Sequence[str]) -> list[str]:
     ]
 
 
+def from_overrides(overrides: Sequence[str], path: str, argv: Sequence[str]) -> list[str]:
+    """Return the words of a command that names a script, from what `to_overrides` made of them: the
+    runner's first, then the script at `path` and its own."""
+    made = ("scenario", "scenario.path", "scenario.argv")
+    before = [word for word in overrides if word.partition("=")[0] not in made]
+    script = ["-m", path.removeprefix(MODULE)] if path.startswith(MODULE) else [path]
+    return [*before, *script, *argv]
+
+
 def _quote(word: str) -> str:
     """Return a word as Hydra's grammar quotes it, and OmegaConf takes it as it is: backslashes
     count only before a quote and before what looks like a reference."""

@@ -81,7 +81,7 @@ class TimingMeter:
         self._most_resident: float | None = None
         """What steps that nobody asked for may reach; None before the first of them."""
         self._steps = self._reached = self._before_collection = 0
-        self._started = 0.0
+        self._started = self._first_step = self._whole_seconds = 0.0
         self._baseline = 0
         judge_resident([0.0] * _MOST_READINGS, 1, None)  # the first time takes a megabyte
         self._lower()
@@ -98,6 +98,7 @@ class TimingMeter:
         """Return what was read after each step."""
         return StepSeries(
             seconds=tuple(self.seconds),
+            whole_seconds=self._whole_seconds if self._whole_seconds > 0 else None,
             host_bytes=tuple(self._resident.values),
             host_stride=self._resident.stride,
         )
@@ -127,10 +128,14 @@ class TimingMeter:
         if step < _WATCHED_STEPS:
             self.host.forget()
         self._started = self._clock()
+        if phase is Phase.STEPS and step == 0:
+            self._first_step = self._started
 
     def end(self, phase: Phase, step: int) -> None:
-        seconds = self._clock() - self._started
+        ended = self._clock()
+        seconds = ended - self._started
         if phase is Phase.STEPS:
+            self._whole_seconds = ended - self._first_step
             self._resident.add(self.host.anonymous() - self._baseline)
             if self._most_resident is None:
                 if step == len(self._seconds):  # a program takes as many as it likes

@@ -16,6 +16,7 @@ from runner.leak import remedies
 from runner.leak.findings import Holder, Leak
 from runner.leak.hunt import LeakHunt, prepare_cell
 from runner.records import Outcome, Status, Trial
+from runner.script.words import to_overrides
 from tests.runs import open_whole
 from tests.unit.engine.conftest import Recorder, executor_on
 
@@ -102,6 +103,21 @@ def test_the_command_of_a_remedy_is_taken_as_it_is_printed(
         assert set(remedy.words) <= {word.lower() for word in repeated.overrides}
         assert repeated.experiment.batch_size == wanted.experiment.batch_size
         assert repeated.experiment.execution == wanted.experiment.execution
+
+
+@pytest.mark.parametrize("script", [["serve.py"], ["-m", "serve", "--port", "0", "a b", "{seed}"]])
+def test_the_command_of_a_remedy_names_a_script_as_its_user_did(
+    tmp_path: Path, script: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "serve.py").write_text("import tensorflow as tf\n")
+    monkeypatch.chdir(tmp_path)
+    first = composition.compose_plan(to_overrides(["seed=3", *script])).cells[0]
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    for remedy in remedies.list_remedies(first, grows):
+        printed = shlex.split(remedies.write_command(first, remedy))
+        assert printed == [*["python", "-m", "runner", "leak", "seed=3"], *remedy.words, *script]
+        again = composition.compose_plan(to_overrides(printed[4:])).cells[0].experiment
+        assert again.parameters == first.experiment.parameters
 
 
 def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(tmp_path: Path) -> None:

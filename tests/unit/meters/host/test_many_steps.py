@@ -74,6 +74,17 @@ def test_steps_beyond_those_that_are_wanted_are_part_of_growth_alone(meter: Timi
     assert max(meter.steps.host_bytes) > 9_000_000
 
 
+def test_what_a_program_does_between_two_steps_is_part_of_their_whole_time(
+    meter: TimingMeter,
+) -> None:
+    take(meter, 0, 1)
+    for _ in range(100):
+        meter._clock()  # a second each, between two steps
+    take(meter, 2)
+    assert meter.steps.seconds == (1, 1, 1)
+    assert meter.steps.whole_seconds == meter.steps.host_seconds == 3 + 2 + 100
+
+
 def test_no_more_steps_are_taken_once_they_hold_much_of_the_free_memory(
     meter: TimingMeter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
