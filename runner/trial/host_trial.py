@@ -87,6 +87,8 @@ def take_phases(
     def take_step() -> Generator[Phase | Rest, Answer | None, bool]:
         """Return whether there was one more."""
         nonlocal number, is_over
+        if is_over:
+            return False
         answer = yield Rest.MORE
         while answer is not Answer.OVER:
             answer = yield from take_span(Phase.STEPS, number, meter, settle)
@@ -98,11 +100,12 @@ def take_phases(
 
     threads, pipelines, holders = ThreadMeter(), PipelineMeter(), HolderSearch()
     survivors.start()
-    answer = None
-    while (yield from take_span(Phase.BUILD, 0, meter, settle)) is not Answer.OVER:
-        answer = yield from take_span(Phase.FIRST_CALL, 0, meter, settle)
-        if answer is not Answer.VOID:
-            break
+    answer: Answer | None = Answer.VOID
+    while answer is Answer.VOID:
+        answer = yield from take_span(Phase.BUILD, 0, meter, settle)
+        if answer is not Answer.OVER:
+            answer = yield from take_span(Phase.FIRST_CALL, 0, meter, settle)
+    is_over = answer is Answer.OVER
     for _ in range(WARMUP_STEPS):
         yield from take_step()
     threads.mark()

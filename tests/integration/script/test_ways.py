@@ -112,6 +112,18 @@ def test_a_host_trial_says_who_holds_what_a_script_keeps(
     assert any("`kept`" in chain for chain in chains), chains
 
 
+@pytest.mark.parametrize(
+    ("runs", "steps"), [("", 0), ("step(0)", 0), ("for number in range(3): step(number)", 2)]
+)
+def test_a_host_trial_of_a_script_of_few_steps_says_how_many_it_takes(
+    runs: str, steps: int, server: TrialServer, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(LOOP + runs)
+    plan = composition.compose_plan(["scenario=script", "scenario.path=script.py"])
+    trial = server.run(TrialSpec(plan.cells[0].experiment, "host", 0), 120)
+    assert f"the program ended after {steps} steps; to say who holds" in str(trial.outcome.reason)
+
+
 def test_the_readmes_training_on_an_iterator_runs_as_it_stands(
     measure: MeasureWords, tmp_path: Path
 ) -> None:
