@@ -24,7 +24,7 @@ from runner.script.words import from_overrides
 _MUCH = 0.2
 """Share of the growth from which on malloc, or what nobody explained, is worth a remedy."""
 
-_STOPS, _HELPS, _HARMS = 0.1, 0.8, 1.25
+_STOPS, _HELPS, _HARMS = 0.1, 0.8, 2.0
 """Shares of the growth: what is left of it where a remedy stops it, or helps."""
 
 
@@ -111,8 +111,8 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
 
         up to 0.1    stops it
         up to 0.8    helps
-        up to 1.25   does not help
-        above        makes it worse
+        below 2      does not help: other steps, of other shapes, grow by more or less
+        from 2 on    makes it worse
 
     Where as much may go on as half of it, for all that was seen, it is unclear, and not stopped.
     """
@@ -142,4 +142,4 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
         return Remedy(change, command, after, "stops it")
     if share <= _HELPS:
         return Remedy(change, command, after, "helps")
-    return Remedy(change, command, after, "makes it worse" if share > _HARMS else "does not help")
+    return Remedy(change, command, after, "makes it worse" if share >= _HARMS else "does not help")
