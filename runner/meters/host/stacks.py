@@ -85,7 +85,9 @@ def find_place(
     if owners[:1] == ["runner"] or (of_python and is_cached_name):
         return None
     at = _find_users(owners)
-    inside = python[:at] if at is not None else python
+    # What a script calls may be wrapped by a hook of the runner's, which is no name of the user's.
+    called = zip(python[:at], owners, strict=False)
+    inside = python if at is None else [frame for frame, of in called if of != "runner"]
     kind = _tell_kind(inside, native, of_python, at is not None)
     what = _describe(kind, inside, native)
     if at is None:

@@ -51,6 +51,12 @@ def test_memory_that_an_op_took_in_cpp_is_native_and_named_by_function_and_op() 
     assert found.what == "C++ memory under random_normal, op random_standard_normal (Graph::Clone)"
 
 
+def test_a_hook_of_the_runners_around_what_the_user_calls_is_not_named() -> None:
+    hook: Frame = ("through", "/repo/runner/script/hooks.py", 180)
+    native = ("tensorflow::BFCAllocator", "TFE_Py_Execute")
+    assert of(OP, NORMAL, hook, USER, native=native) == of(OP, NORMAL, USER, native=native)
+
+
 def test_a_tensors_bytes_its_handle_and_its_object_are_a_tensor() -> None:
     for name in (
         "tensorflow::Tensor::Tensor(tsl::Allocator*, tensorflow::DataType)",
