@@ -266,7 +266,7 @@ class MlflowStore:
                 database.execute("BEGIN IMMEDIATE")
 
     def _open_database(self, path: Path) -> closing[sqlite3.Connection]:
-        return closing(sqlite3.connect(path, self._lock_seconds))
+        return closing(sqlite3.connect(path, timeout=self._lock_seconds))
 
     def _create(self, database: Path) -> None:
         """Make the embedded store under another name: a kill in the midst of it leaves nothing."""

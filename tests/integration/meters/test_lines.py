@@ -7,14 +7,14 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import version
 from typing import Any
 
 import pytest
 
 from runner import paths
+from tests.versions import TENSORFLOW
 
-SHOWS_XLA_IN_GRAPHS = [int(part) for part in version("tensorflow").split(".")[:2]] >= [2, 21]
+SHOWS_XLA_IN_GRAPHS = TENSORFLOW >= (2, 21)
 """TensorFlow 2.20's trace does not say of a block that XLA took it for a function in a graph."""
 
 HELPER = """

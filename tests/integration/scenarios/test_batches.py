@@ -10,6 +10,7 @@ import pytest
 
 from runner.records import Status
 from tests.conftest import MeasureWords
+from tests.versions import TENSORFLOW
 
 BATCH, WIDTH = 211, 37
 A = BATCH * WIDTH * 4
@@ -17,6 +18,8 @@ W = WIDTH * WIDTH * 4
 BIAS = WIDTH * 4
 HANDLE = 200
 """What TensorFlow allocates for a variable beside its value."""
+WORKSPACE = 0 if TENSORFLOW < (2, 22) else 896
+"""What a graph's product takes while it runs: since 2.22 TensorFlow's own allocator is asked."""
 
 
 def measured(measure: MeasureWords, scenario: str, **fields: object) -> dict[str, float | None]:
@@ -46,14 +49,14 @@ class TestDenseBatch:
     def test_as_a_graph_a_layer_is_one_op_with_one_result(self, measure: MeasureWords) -> None:
         found = self.dense(measure, execution="graph")
 
-        assert found["tensor_step_peak_bytes"] == 2 * A  # what goes in, and what comes out
-        assert found["allocated_bytes_per_step"] == self.DEPTH * A
+        assert found["tensor_step_peak_bytes"] == 2 * A + WORKSPACE  # what goes in and comes out
+        assert found["allocated_bytes_per_step"] == self.DEPTH * (A + WORKSPACE)
 
     def test_xla_takes_two_buffers_in_turn(self, measure: MeasureWords) -> None:
         assert self.dense(measure, execution="xla")["allocated_bytes_per_step"] == 2 * A
 
     @pytest.mark.parametrize(
-        ("execution", "beside"), [("eager", A), ("graph", 0), ("xla", DEPTH * 8)]
+        ("execution", "beside"), [("eager", A), ("graph", WORKSPACE), ("xla", DEPTH * 8)]
     )
     def test_keeping_activations_costs_one_for_each_layer(
         self, measure: MeasureWords, execution: str, beside: int
@@ -187,11 +190,12 @@ class TestGradientMethod:
     ) -> None:
         """At the peak, in the last block but one: what each block returned, one block's worth, what
         came down to the block, what came down within it and its relu's gradient; and the gradients
-        by the last block's weights and by one more."""
+        by the last block's weights, which TensorFlow lets go since 2.22, and by one more."""
         found = self.method(measure, method, depth=depth, block=block)
 
         blocks = depth // block
-        assert found["tensor_step_peak_bytes"] == (blocks + block + 3) * A + (block + 1) * W
+        by_weights = block + 1 if TENSORFLOW < (2, 22) else 1
+        assert found["tensor_step_peak_bytes"] == (blocks + block + 3) * A + by_weights * W
 
     def test_computing_again_costs_each_layer_a_second_product_and_relu(
         self, measure: MeasureWords

@@ -6,6 +6,7 @@ import pytest
 
 from runner.records import Record
 from tests.conftest import MeasureWords
+from tests.versions import TENSORFLOW
 
 M = 57 * 57 * 4
 HANDLE = 200
@@ -66,8 +67,10 @@ def test_plain_descent_passes_through_one_tensor(measure: MeasureWords) -> None:
 
 
 def test_a_graph_holds_what_it_captured_after_release(measure: MeasureWords) -> None:
-    """All but the gradient: TensorFlow registers a custom gradient that Keras runs, for good."""
+    """All but the gradient: TensorFlow registers a custom gradient that Keras runs, for good;
+    since 2.22 it does not."""
     found = run(measure, "adam", "graph").metrics
 
     assert found["tensor_live_bytes"] is not None
-    assert found["tensor_retained_bytes"] == pytest.approx(found["tensor_live_bytes"] - M, abs=128)
+    held = found["tensor_live_bytes"] - M if TENSORFLOW < (2, 22) else 0
+    assert found["tensor_retained_bytes"] == pytest.approx(held, abs=128)

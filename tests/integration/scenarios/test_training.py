@@ -12,6 +12,7 @@ from runner.records import Record, Status
 from runner.scenario import Bench, Executions, Step
 from scenarios.training import KerasTraining
 from tests.conftest import MeasureWords, RunScenario
+from tests.versions import TENSORFLOW
 
 HANDLE = 200
 """What TensorFlow allocates for a variable beside its value."""
@@ -103,11 +104,12 @@ class TestThePeak:
     def test_holds_one_for_each_block_and_a_block_s_worth_where_it_computes_again(
         self, measure: MeasureWords
     ) -> None:
-        """Four blocks of two layers; and what came down to the block and within it, its relu's
-        gradient, and the gradients of one layer."""
+        """Four blocks of two layers; and what came down to the block, which TensorFlow 2.22 lets
+        go, and within it, its relu's gradient, and the gradients of one layer."""
         record = training(measure, self.BATCH, recompute=True)
 
-        expected = (4 + 2 + 3) * self.A + W + BIAS + self.FROM_HEAD
+        came_down = 3 if TENSORFLOW < (2, 22) else 2
+        expected = (4 + 2 + came_down) * self.A + W + BIAS + self.FROM_HEAD
         assert bytes_of(record, "tensor_step_peak_bytes") == expected
 
     def test_holds_activations_of_half_the_bytes_in_mixed_precision(

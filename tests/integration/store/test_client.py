@@ -336,10 +336,9 @@ def test_a_locked_store_is_a_problem_and_publish_brings_the_record_in_later(
     client = start()
     client.wait()
     folder = kept(completed(), outputs / "runs" / "1")
-    with sqlite3.connect(str(location.database)) as owner:
+    with closing(sqlite3.connect(str(location.database))) as owner:
         owner.execute("BEGIN EXCLUSIVE")
         problem = problem_of(client, folder)
-    owner.close()
     assert problem == f"{outputs / 'mlflow.db'}: database is locked"
     assert (folder / "record.json").exists()
     assert runs() == []

@@ -404,7 +404,7 @@ def test_a_fresh_store_has_exactly_the_schema_that_mlflow_makes(
 
     def schema(path: str) -> dict[str, list[tuple[Any, ...]]]:
         """Columns and indices of every table; the order of a table's constraints is by chance."""
-        with sqlite3.connect(path) as database:
+        with closing(sqlite3.connect(path)) as database:
             names = database.execute("SELECT type, name, tbl_name FROM sqlite_master").fetchall()
             columns = {
                 name: database.execute(f"PRAGMA table_info({name})").fetchall()

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 from runner.store.location import StoreLocation
@@ -59,5 +60,5 @@ def test_four_publishers_on_a_fresh_store_lose_nothing(
     expected = sorted(f"r{owner}-{number}" for owner in range(4) for number in range(6))
     assert sorted(run.data.tags["record"] for run in found) == expected
     assert {run.info.status for run in found} == {"FINISHED"}
-    with sqlite3.connect(str(location.database)) as database:
+    with closing(sqlite3.connect(str(location.database))) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
