@@ -4,6 +4,7 @@
 | --- | --- | --- |
 | tensor figures | events of TensorFlow's trace | null, unless the trace adds up without a gap |
 | lines | functions through which Python enters TensorFlow | unknown where one is missing |
+| XLA's block | the files of XLA's buffer assignment, 3 since TensorFlow 2.22 | not opened |
 | XLA's block in a graph | a span that TensorFlow has since 2.21 | "for" the graph, not opened |
 | first guess of `fit` | how the allocator places tensors | more real runs, which decide anyway |
 | prepared pages of `ui` | MLflow's saved views | may open without columns and charts |

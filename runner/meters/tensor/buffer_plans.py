@@ -2,7 +2,9 @@
 
 XLA plans all memory of a compiled function when it compiles it. With `--xla_dump_to` it writes the
 plan, the *buffer assignment*, as text: allocations, in each the values with offset and size, and
-from which to which instruction each value lives.
+from which to which instruction each value lives. Up to TensorFlow 2.21 that is one file; since 2.22
+it is three, of which the first holds the allocations, the second the values' instructions with
+their nodes, the third the live ranges.
 
     allocation 3: size 1300, preallocated-temp:             instruction   1  2  3  4  5  6
      value: <3 tanh> (size=400,offset=0)                    tanh             [-----------]
@@ -11,8 +13,9 @@ from which to which instruction each value lives.
 
 The temporary block is one allocation; what is live in it at its own fullest moment (5: tanh and
 late), and the bytes that no value covers then, sum to it. The assignment is found by the function's
-name and the block's size; where none fits, nothing is opened. XLA runs a function's instructions in
-one order, so what is kept for the gradient is known here, too, by the nodes' names.
+name and the block's size; where none fits, or it does not say when each value lives, nothing is
+opened. XLA runs a function's instructions in one order, so what is kept for the gradient is known
+here, too, by the nodes' names.
 
 Core: standard library and NumPy.
 """
@@ -51,6 +54,10 @@ _TYPES = {
     "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64",
     "c128": "complex128",
 }  # fmt: skip
+
+_PLAN = "buffer-assignment.txt"
+_MORE_OF_PLAN = ("buffer-assignment-values.txt", "live-range.txt")
+"""The files of one plan end so: the first, and those that TensorFlow 2.22 put its rest into."""
 
 _ALLOCATION = re.compile(r"^allocation \d+: size (\d+), (.*):$")
 _VALUE = re.compile(r"^ value: <(\d+) (\S+)( \(phi\))? @\d+> \(size=(\d+),offset=(\d+)\): (.*)$")
@@ -92,6 +99,11 @@ class _Value:
     """When the last one ends that carries it on."""
 
     @property
+    def has_range(self) -> bool:
+        """Return whether XLA says when it lives."""
+        return self.begin <= self.end
+
+    @property
     def place(self) -> tuple[int, int]:
         return self.offset, self.size
 
@@ -127,28 +139,32 @@ class BufferPlans:
         return any(whole == size and values for _, whole, values in found)
 
     def _list_plans(self, function: str) -> Iterator[list[_Allocation]]:
-        for file in sorted(self._folder.glob(f"*{function.lstrip('_')}_*buffer-assignment.txt")):
+        for file in sorted(self._folder.glob(f"*{function.lstrip('_')}_*{_PLAN}")):
             if file not in self._read:
-                self._read[file] = _parse_plan(file.read_text(errors="replace"))
+                self._read[file] = _parse_plan(_read_plan(file))
             yield self._read[file]
 
     def open(self, function: str, size: int, to_path: ToPath) -> tuple[tuple[Buffer, ...], ...]:
         """Return what a block of this size holds that a call of this function allocated: the
         buffers of the temporary block at its fullest, or one result; they sum to `size`. Of results
         alike in size each call makes one of each; where they are alike in all, one stands for
-        them."""
+        them. Nothing is returned where XLA does not say when each value lives: which of them share
+        the block at one moment, and which bytes nobody uses, can't be told then."""
         results = []
         for plan in self._list_plans(function):
             for what, whole, values in plan:
                 if whole != size or not values:
                     continue
+                if "output shape is |(" in what:  # the addresses of several results
+                    return ((Buffer(ADDRESSES, "", None, "untyped", whole),),)
+                if "temp" not in what and "live-out" not in what:
+                    continue
+                if not all(value.has_range for value in values):
+                    return ()
                 if "temp" in what:
                     is_kept = _tell_kept([value for each in plan for value in each.values], to_path)
                     return (_list_buffers(whole, _find_fullest(values), is_kept),)
-                if "output shape is |(" in what:  # the addresses of several results
-                    return ((Buffer(ADDRESSES, "", None, "untyped", whole),),)
-                if "live-out" in what:
-                    results.append(_list_buffers(whole, [max(values, key=lambda value: value.end)]))
+                results.append(_list_buffers(whole, [max(values, key=lambda value: value.end)]))
             if results:
                 break
         return tuple(results) if len(set(results)) > 1 else tuple(results[:1])
@@ -201,6 +217,14 @@ def _list_buffers(
     if gap:
         buffers.append(Buffer(ALIGNMENT, "", None, "untyped", gap))
     return tuple(buffers)
+
+
+def _read_plan(file: Path) -> str:
+    """Return the whole text of an assignment, whether XLA wrote one file or several."""
+    prefix = file.name.removesuffix(_PLAN)
+    more = [file.with_name(f"{prefix}{name}") for name in _MORE_OF_PLAN]
+    parts = [file, *(part for part in more if part.exists())]
+    return "\n".join(part.read_text(errors="replace") for part in parts)
 
 
 def _parse_plan(text: str) -> list[_Allocation]:
