@@ -46,12 +46,15 @@ def main(words: list[str]) -> int:
     here."""
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of: {', '.join(ROWS)}")
-    parser.add_argument("--lane", action="append", choices=LANES, help="default: all")
+    usual = " and ".join(LANES)
+    parser.add_argument("--lane", action="append", help=f"below tests/; default: {usual}")
     parser.add_argument("--folder", type=Path, default=CLONE / "outputs" / "matrix")
     options = parser.parse_args(words)
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"there is no row {', '.join(sorted(unknown))}")
     lanes = options.lane or LANES
+    if missing := [lane for lane in lanes if not (CLONE / "tests" / lane).exists()]:
+        parser.error(f"there is no {missing[0]} below tests/")
     results = {
         name: _try_row(ROWS[name], options.folder / name, lanes) for name in options.rows or ROWS
     }
@@ -97,7 +100,7 @@ def _read_versions(python: Path) -> list[str]:
 
 def _run_lane(python: Path, folder: Path, lane: str) -> str:
     """Return the counts of pytest's last line; its whole output is in the row's folder."""
-    log = folder / f"{lane}.log"
+    log = folder / f"{lane.replace('/', '-')}.log"
     tests = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", f"tests/{lane}"]
     with log.open("w") as file:
         done = subprocess.run([python, *tests], cwd=CLONE, stdout=file, stderr=subprocess.STDOUT)
