@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import tensorflow as tf
@@ -58,10 +58,22 @@ class Execution:
         )
 
     def observe(self) -> None:
-        """Count what there is now; called after the warm-up and after the last step."""
-        users = self._list_users()
+        """Count what there is now, of all graphs that are alive, their functions included; called
+        after the warm-up and after the last step."""
+        users = [each for reference in self._users if (each := reference()) is not None]
         self._users_traces = sum(each.experimental_get_tracing_count() for each in users)
-        self._nodes.append(self._count_nodes())
+        if self.name == "session":
+            self._nodes.append(len(tf.compat.v1.get_default_graph().get_operations()))
+            return
+        graphs = [graph for reference in self._graphs if (graph := reference()) is not None]
+        for function in users:
+            graphs += [each.graph for each in function._list_all_concrete_functions()]
+        total = 0
+        for graph in graphs:
+            definition = graph.as_graph_def()
+            functions = definition.library.function
+            total += len(definition.node) + sum(len(each.node_def) for each in functions)
+        self._nodes.append(total)
 
     def describe_graphs(self, steps_between: int) -> TrialFacts:
         """Return the graph's metrics, where there is a graph."""
@@ -74,21 +86,3 @@ class Execution:
             graph_nodes=self._nodes[-1],
             graph_nodes_per_step=int(growth) if growth.is_integer() else growth,
         )
-
-    def _count_nodes(self) -> int:
-        """Return the nodes of all graphs that are alive, their functions' included."""
-        if self.name == "session":
-            return len(tf.compat.v1.get_default_graph().get_operations())
-        graphs = [graph for reference in self._graphs if (graph := reference()) is not None]
-        for function in self._list_users():
-            graphs += [each.graph for each in function._list_all_concrete_functions()]
-        total = 0
-        for graph in graphs:
-            definition = graph.as_graph_def()
-            functions = definition.library.function
-            total += len(definition.node) + sum(len(each.node_def) for each in functions)
-        return total
-
-    def _list_users(self) -> Iterator[Any]:
-        """Yield the user's own functions that are still there."""
-        return filter(None, (reference() for reference in self._users))

@@ -25,15 +25,7 @@ from runner.meters.host.pipelines import PipelineMeter
 from runner.meters.host.survivors import SurvivorMeter
 from runner.meters.host.threads import ThreadMeter
 from runner.records import Phase, TrialResult
-from runner.trial.phases import (
-    Answer,
-    Meter,
-    Phases,
-    Rest,
-    run_phases,
-    take_release,
-    take_span,
-)
+from runner.trial.phases import Answer, Meter, Phases, Rest, run_phases, take_release, take_span
 from runner.trial.setup import PreparedTrial, TrialSetup
 
 WARMUP_STEPS = 3
@@ -123,7 +115,11 @@ def take_phases(
         traced += 1
     survivors.stop()
     if not traced:
-        raise TooFewSteps(number)
+        raise RunnerError(
+            f"the program ended after {number} step{'s' * (number != 1)}; to say who holds what "
+            f"grows takes {WARMUP_STEPS + 2 * LEAST_STEPS}.",
+            "Let it take more of them.",
+        )
     survived = survivors.read()
 
     pipelines.look()
@@ -166,15 +162,3 @@ class _TimeLimit:
         """Return True if one more step is to be taken after so many."""
         has_time = Clock.computed_seconds() < self._computed and Clock.seconds() < self._at
         return steps < LEAST_STEPS or (steps < MOST_STEPS and has_time)
-
-
-class TooFewSteps(RunnerError):
-    """The program ended before anything could be said of what its steps leave."""
-
-    def __init__(self, steps: int) -> None:
-        least = WARMUP_STEPS + 2 * LEAST_STEPS
-        super().__init__(
-            f"the program ended after {steps} step{'s' * (steps != 1)}; to say who holds what "
-            f"grows takes {least}.",
-            "Let it take more of them.",
-        )

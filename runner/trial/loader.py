@@ -24,13 +24,6 @@ def load() -> None:
     """Load what every trial needs."""
     global is_loaded, problem
     is_loaded = True
-    try:
-        _load()
-    except BaseException:
-        problem = traceback.format_exc()
-
-
-def _load() -> None:
     gc.disable()  # it would look through all that is there again and again: a fifth of the time
     hidden = [name for name in ("sklearn", "scipy", "matplotlib") if name not in sys.modules]
     for name in hidden:
@@ -51,6 +44,8 @@ def _load() -> None:
         gc.freeze()  # a child collects what it made, not the hundred thousand objects loaded here
         gc.collect()  # nothing, but it gives up what Python keeps for new objects
         floor.lower(resident.HostMemory().anonymous)
+    except BaseException:
+        problem = traceback.format_exc()
     finally:
         for name in hidden:
             del sys.modules[name]

@@ -110,9 +110,11 @@ def take_phases(
     started = clock()
     while answer is not Answer.OVER:
         seconds = clock() - started
-        rest = Rest.MORE if _goes_on(number, seconds, limits) else Rest.ENOUGH
-        if rest is Rest.ENOUGH and seconds < limits.max_seconds and not is_at_will:
-            rest = Rest.WELCOME if needs_more(number, seconds) else Rest.ENOUGH
+        has_time = seconds < limits.max_seconds
+        wanted = limits.most_steps if has_time else limits.warmup_steps + limits.min_steps
+        rest = Rest.MORE if number < wanted else Rest.ENOUGH
+        if rest is Rest.ENOUGH and has_time and not is_at_will and needs_more(number, seconds):
+            rest = Rest.WELCOME
         answer = yield rest
         is_at_will = answer is Answer.MORE
         if answer is Answer.OVER or (rest is Rest.ENOUGH and not is_at_will):
@@ -186,10 +188,3 @@ def run_phases(build: Callable[[], Step | Program], phases: Phases) -> Any:
     except StopIteration as end:
         return end.value
     raise AssertionError("a phase after the release")
-
-
-def _goes_on(number: int, seconds: float, limits: StepLimits) -> bool:
-    steady = number - limits.warmup_steps
-    if steady < limits.min_steps:
-        return True
-    return steady < limits.steps and seconds < limits.max_seconds

@@ -112,23 +112,8 @@ class TrialSetup:
     ) -> AnnouncedMeter:
         """Return the meter so that the parent hears of each phase, and the cell's remedy
         (`measure.between_steps`) and `before_step` happen between two steps."""
-        return AnnouncedMeter(meter, self._channel, self._choose_remedy(), before_step)
-
-    def _choose_remedy(self) -> Callable[[], object]:
-        """Return what a person would call between two steps of their own loop."""
-
-        def clear_session() -> None:
-            import keras
-
-            keras.backend.clear_session()
-
-        remedies: dict[str, Callable[[], object]] = {
-            "nothing": lambda: None,
-            "gc_collect": gc.collect,
-            "clear_session": clear_session,
-            "malloc_trim": malloc.trim,
-        }
-        return remedies[self.experiment.measure.between_steps]
+        remedy = _REMEDIES[self.experiment.measure.between_steps]
+        return AnnouncedMeter(meter, self._channel, remedy, before_step)
 
     def find_scenario_folder(self) -> Path:
         """Return the folder of the scenario: what stands beside it is user code, wherever it is."""
@@ -138,21 +123,30 @@ class TrialSetup:
         return Path(str(module.__file__)).parent
 
 
+def _clear_session() -> None:
+    import keras
+
+    keras.backend.clear_session()
+
+
+_REMEDIES: dict[str, Callable[[], object]] = {
+    "nothing": lambda: None,
+    "gc_collect": gc.collect,
+    "clear_session": _clear_session,
+    "malloc_trim": malloc.trim,
+}
+"""What a person would call between two steps of their own loop."""
+
+
+@dataclass
 class AnnouncedMeter:
     """A meter behind which the parent is told of phases; see `TrialSetup.announce`."""
 
-    def __init__(
-        self,
-        meter: Meter,
-        channel: Channel,
-        remedy: Callable[[], object],
-        before_step: Callable[[int], None],
-    ) -> None:
-        self._meter = meter
-        self._channel = channel
-        self._remedy = remedy
-        self._before_step = before_step
-        self._phase: Phase | None = None
+    _meter: Meter
+    _channel: Channel
+    _remedy: Callable[[], object]
+    _before_step: Callable[[int], None]
+    _phase: Phase | None = None
 
     def begin(self, phase: Phase, step: int) -> None:
         if phase not in (self._phase, Phase.COLLECTION):  # the collection is part of the steps

@@ -43,11 +43,7 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
             facts.child_processes, facts.children = most, (children[0], children[-1])
         facts.host_collected_bytes = meter.collected_bytes
         facts.unavailable, facts.malloc = meter.unavailable, books.to_facts()
-        return TrialResult(
-            phases=meter.phases,
-            steps=meter.steps,
-            facts=facts,
-        )
+        return TrialResult(phases=meter.phases, steps=meter.steps, facts=facts)
 
     announced = setup.announce(meter, before_step=books.note)
     # Under a cap, what a leak takes beyond the steps that were asked for would end the trial.

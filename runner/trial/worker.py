@@ -94,10 +94,7 @@ def _prepare(spec: TrialSpec, channel: Channel, facts: TrialFacts) -> PreparedTr
 
 
 def _explain(
-    error: BaseException,
-    spec: TrialSpec | None,
-    facts: TrialFacts,
-    salvage: Salvage | None = None,
+    error: BaseException, spec: TrialSpec | None, facts: TrialFacts, salvage: Salvage | None = None
 ) -> TrialResult:
     """Return the result that an exception makes; of memory that ran out, who asked for how much."""
     host_limit.lift()  # telling takes memory, too

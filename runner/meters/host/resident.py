@@ -31,7 +31,6 @@ import mmap
 import os
 import resource
 import weakref
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +78,8 @@ class HostMemory:
             self._clear_mark()
         except OSError as error:
             self.problem = f"the kernel keeps no resettable high-water mark ({error.strerror})"
-        weakref.finalize(self, _close, opened)  # a program that trains often has one each time
+        for each in opened:  # a program that trains often has one each time
+            weakref.finalize(self, os.close, each)
 
     def forget(self) -> None:
         """Start the high-water mark anew, from what is resident now."""
@@ -130,9 +130,9 @@ class HostMemory:
         """Return what /proc/self/status says, without the pages that this meter holds."""
         status = os.pread(self._status, 8192, 0)
         return Resident(
-            anonymous=_read_bytes(status, b"RssAnon:") - self._held_bytes,
-            files=_read_bytes(status, b"RssFile:") + _read_bytes(status, b"RssShmem:"),
-            high_water=_read_bytes(status, b"VmHWM:"),
+            anonymous=_parse_field(status, b"RssAnon:") - self._held_bytes,
+            files=_parse_field(status, b"RssFile:") + _parse_field(status, b"RssShmem:"),
+            high_water=_parse_field(status, b"VmHWM:"),
         )
 
     @property
@@ -150,13 +150,8 @@ class HostMemory:
 def read_anonymous(pid: int) -> int:
     """Return the anonymous resident bytes of another process; 0 once it has gone."""
     with suppress(OSError, ValueError):
-        return _read_bytes(Path(f"/proc/{pid}/status").read_bytes(), b"RssAnon:")
+        return read_field(f"/proc/{pid}/status", b"RssAnon:")
     return 0
-
-
-def _close(descriptors: Sequence[int]) -> None:
-    for each in descriptors:
-        os.close(each)
 
 
 class _Pages:
@@ -188,20 +183,20 @@ class _Pages:
         self._map.madvise(mmap.MADV_DONTNEED, self._first, self.bytes)
 
 
-def _read_bytes(status: bytes, name: bytes) -> int:
+def _parse_field(status: bytes, name: bytes) -> int:
     start = status.index(name) + len(name)
     return int(status[start : status.index(b"kB", start)]) * 1024
 
 
+def read_field(path: str, name: bytes) -> int:
+    """Return the bytes that a file of the kernel's says under a name (`VmData:`)."""
+    return _parse_field(Path(path).read_bytes(), name)
+
+
 def read_room_bytes() -> int:
     """Return what this process may still take of the machine's memory, under its own limit."""
-    room = _read_kilobytes("/proc/meminfo", "MemAvailable") * 1024
+    room = read_field("/proc/meminfo", b"MemAvailable:")
     limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
     if limit != resource.RLIM_INFINITY:
-        room = min(room, limit - _read_kilobytes("/proc/self/status", "VmData") * 1024)
+        room = min(room, limit - read_field("/proc/self/status", b"VmData:"))
     return max(room, 0)
-
-
-def _read_kilobytes(path: str, name: str) -> int:
-    lines = Path(path).read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
