@@ -20,38 +20,31 @@ NO_ROOM = re.compile(
 
 def is_crash(end: End) -> bool:
     """Return True if the child ended as native code does that runs out of memory."""
-    return isinstance(end, Ended) and -end.exit_code in (
-        signal.SIGABRT,
-        signal.SIGSEGV,
-        signal.SIGBUS,
-    )
+    crashes = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
+    return isinstance(end, Ended) and -end.exit_code in crashes
 
 
 def make_trial(spec: TrialSpec, phase: Phase | None, end: End) -> Trial:
     """Return the trial that was in `phase` when it came to this end."""
-    kind, index = spec.kind, spec.index
-    if isinstance(end, TrialResult):
-        outcome = Outcome(end.status, phase, end.reason) if end.status else COMPLETED
-        return end.as_trial(kind, index, outcome)
-    status, reason = _explain(end)
-    return Trial(kind, index, Outcome(status, phase, reason))
-
-
-def _explain(end: Ended | DeadlinePassed | Unreadable | ZygoteLost) -> tuple[Status, str]:
+    status = Status.FAILED
     match end:
+        case TrialResult():
+            outcome = Outcome(end.status, phase, end.reason) if end.status else COMPLETED
+            return end.as_trial(spec.kind, spec.index, outcome)
         case DeadlinePassed(seconds):
+            status = Status.TIMED_OUT
             reason = f"passed its deadline of {seconds:g} s (measure.timeout_seconds)"
-            return Status.TIMED_OUT, reason
         case Unreadable():
-            return Status.FAILED, f"what the child sent as its result can't be read ({end})"
+            reason = f"what the child sent as its result can't be read ({end})"
         case ZygoteLost():
-            return Status.KILLED, "ended together with the server"
+            status, reason = Status.KILLED, "ended together with the server"
         case Ended(code) if code == CANNOT_SEND:
-            return Status.FAILED, "its result could not be sent (see the log)"
+            reason = "its result could not be sent (see the log)"
         case Ended(code) if code < 0:
             name = f"signal {-code}"
             with suppress(ValueError):
                 name = signal.Signals(-code).name
-            return Status.KILLED, f"ended by {name}"
+            status, reason = Status.KILLED, f"ended by {name}"
         case Ended(code):
-            return Status.FAILED, f"the process ended by itself with exit code {code}"
+            reason = f"the process ended by itself with exit code {code}"
+    return Trial(spec.kind, spec.index, Outcome(status, phase, reason))

@@ -52,22 +52,18 @@ class TrialServer:
         self._logged_bytes = 0
         weakref.finalize(self, os.close, self._output)
 
-    def start(self, environment: Mapping[str, str] | None = None) -> None:
-        """Start loading TensorFlow, with more variables where some are given; return at once."""
-        self._find_zygote(environment or {})
-
-    def _find_zygote(self, environment: Mapping[str, str]) -> Zygote:
-        """Return one that was started with these variables; raise `ServerError` once the server
-        was terminated."""
+    def start(self, environment: Mapping[str, str] | None = None) -> Zygote:
+        """Return at once a zygote that has these variables more, and loads TensorFlow or has it;
+        raise `ServerError` once the server was terminated."""
+        environment = environment or {}
         key = frozenset(environment.items())
         with self._lock:
             if self.is_terminated:
                 raise ServerError("the server was ended.", "Nothing more is to be measured.")
             zygote = self._zygotes.get(key)
-            if zygote is not None and not zygote.is_well():
-                zygote.end()
-                zygote = None
-            if zygote is None:
+            if zygote is None or not zygote.is_well():
+                if zygote is not None:
+                    zygote.end()
                 zygote = self._zygotes[key] = Zygote(_PRELOAD, environment, self._output)
         return zygote
 
@@ -136,7 +132,7 @@ class TrialServer:
         environment |= mallocs.find_variables(device) if spec.is_timed else {}
         is_second = False
         while True:
-            zygote = self._find_zygote(environment)
+            zygote = self.start(environment)
             noted = replace(spec, note=self._notes.get(cell))
             try:
                 phase, end, seconds = self._run_once(zygote, noted, timeout_seconds, on_phase, log)
@@ -159,12 +155,7 @@ class TrialServer:
             return trial, end
 
     def _run_once(
-        self,
-        zygote: Zygote,
-        spec: TrialSpec,
-        timeout_seconds: float,
-        on_phase: OnPhase,
-        log: Path,
+        self, zygote: Zygote, spec: TrialSpec, timeout_seconds: float, on_phase: OnPhase, log: Path
     ) -> tuple[Phase | None, End, float]:
         """Return the phase that the trial came to, its end, and the seconds that it took."""
         try:

@@ -90,10 +90,8 @@ class _Zygote:
     def fork_on_request(self) -> Callable[[], object]:
         """Return what a new child is to call, in that child."""
         while True:
-            patience = (
-                max(0.0, self._wait_until - time.monotonic()) if self._ended_children else None
-            )
-            for key, _ in self._selector.select(patience):
+            patience = max(0.0, self._wait_until - time.monotonic())
+            for key, _ in self._selector.select(patience if self._ended_children else None):
                 child = key.data()
                 if child is not None:
                     return functools.partial(*child)
@@ -108,7 +106,7 @@ class _Zygote:
         task, channel, output, number = descriptors
         lifeline = socket.socket(fileno=number)
         try:
-            if _is_hung_up(lifeline):
+            if process_tree.is_readable(number, 0.0):  # hung up: nothing is ever sent here
                 lifeline.close()
                 return None
             try:
@@ -143,11 +141,8 @@ class _Zygote:
             os._exit(1)
         process_tree.adopt_orphans()  # so that what outlives it is known to be its own
         self._selector.close()
-        for each in (
-            self._requests,
-            *self._lifelines.values(),
-            *(line for line, _ in self._ended_children),
-        ):
+        ended = (line for line, _ in self._ended_children)
+        for each in (self._requests, *self._lifelines.values(), *ended):
             each.close()
         for descriptor in (self._ended, self._signalled, *self._locks):
             os.close(descriptor)
@@ -188,9 +183,7 @@ class _Zygote:
         """
         if not self._ended_children:
             return
-        orphans = [
-            pid for pid in process_tree.list_children(self._pid) if pid not in self._lifelines
-        ]
+        orphans = set(process_tree.list_children(self._pid)) - self._lifelines.keys()
         if orphans and time.monotonic() < self._wait_until:
             for orphan in orphans:
                 process_tree.kill_all([orphan, *process_tree.list_descendants(orphan)])
@@ -211,10 +204,3 @@ class _Zygote:
         process_tree.kill_descendants(self._pid)
         scratch.remove_folder(self._folder)
         os._exit(0)
-
-
-def _is_hung_up(lifeline: socket.socket) -> bool:
-    try:
-        return not lifeline.recv(1, socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return False
