@@ -13,11 +13,11 @@ Each door gets a wrapper of a few instructions: what a step of a script pays for
 
 from __future__ import annotations
 
-import functools
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial, wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -75,7 +75,8 @@ class ScriptHooks:
         self._default_graph = ops.get_default_graph
         self._replace(Function, "__call__", self._wrap_function)
         self._replace(BaseSession, "run", self._wrap_session)
-        self._replace(backprop.GradientTape, "__enter__", self._wrap_tape)
+        note_tape = partial(_call_first, self._note_tape)
+        self._replace(backprop.GradientTape, "__enter__", note_tape)
         self._replace(first_optimizers.Optimizer, "apply_gradients", self._wrap_update)
         for keras in ("keras", "tf_keras"):
             after_import(f"{keras}.src.callbacks", self._watch_batches)
@@ -90,12 +91,11 @@ class ScriptHooks:
 
         label = f"each call of {name}"
         if isinstance(function, Function):  # whose other methods a program may want
-            stepping = _SteppingFunction(function, StepKind.NAMED, label)
-            self._stepping[id(function)] = stepping
+            self._stepping[id(function)] = _SteppingFunction(function, StepKind.NAMED, label)
             return function
         marks = self._marks
 
-        @functools.wraps(function)
+        @wraps(function)
         def through(*args: Any, **kwargs: Any) -> Any:
             marks.begin(StepKind.NAMED)
             result = function(*args, **kwargs)
@@ -107,27 +107,25 @@ class ScriptHooks:
     def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         plain = vars(owner).get(name)
         if callable(plain):
-            setattr(owner, name, functools.wraps(plain)(wrap(plain)))
+            setattr(owner, name, wraps(plain)(wrap(plain)))
 
     def _watch_batches(self, module: ModuleType) -> None:
         owner = getattr(module, "CallbackList", None)
         if owner is None or owner.__module__ != module.__name__:  # a package names it, too
             return
+        marks = self._marks
         batches = {
             "train": (StepKind.BATCH, "each batch of Keras' fit"),
             "test": (StepKind.INFERENCE, "each batch of Keras' evaluate"),
             "predict": (StepKind.INFERENCE, "each batch of Keras' predict"),
         }
         for mode, (kind, label) in batches.items():
-            begin = functools.partial(self._marks.begin, kind, label)
-            end = functools.partial(self._marks.end, kind, label)
-            self._replace(owner, f"on_{mode}_batch_begin", functools.partial(_call_first, begin))
-            self._replace(owner, f"on_{mode}_batch_end", functools.partial(_call_last, end))
-        drop = functools.partial(self._marks.void, StepKind.UPDATE)
-        go_on = functools.partial(self._marks.resume, StepKind.UPDATE)
+            begin, end = (partial(each, kind, label) for each in (marks.begin, marks.end))
+            self._replace(owner, f"on_{mode}_batch_begin", partial(_call_first, begin))
+            self._replace(owner, f"on_{mode}_batch_end", partial(_call_last, end))
         for mode in ("test", "predict"):  # evaluation within a loop is no part of its steps
-            self._replace(owner, f"on_{mode}_begin", functools.partial(_call_first, drop))
-            self._replace(owner, f"on_{mode}_end", functools.partial(_call_last, go_on))
+            self._replace(owner, f"on_{mode}_begin", partial(_call_first, marks.void_update))
+            self._replace(owner, f"on_{mode}_end", partial(_call_last, marks.resume_update))
 
     def _watch_optimizers(self, module: ModuleType) -> None:
         for owner in [each for each in vars(module).values() if isinstance(each, type)]:
@@ -136,14 +134,8 @@ class ScriptHooks:
             for name in ("apply", "apply_gradients"):
                 self._replace(owner, name, self._wrap_update)
             if "apply" in vars(owner) or "apply_gradients" in vars(owner):
-                self._replace(owner, "__init__", self._wrap_making)
-
-    def _wrap_making(self, make: Any) -> Any:
-        def through(*args: Any, **kwargs: Any) -> None:
-            self._has_optimizer = True
-            make(*args, **kwargs)
-
-        return through
+                note = partial(setattr, self, "_has_optimizer", True)
+                self._replace(owner, "__init__", partial(_call_first, note))
 
     def _wrap_update(self, apply: Any) -> Any:
         def through(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -195,7 +187,7 @@ class ScriptHooks:
             if known is not None:
                 marks.end(known.kind, known.label)
             elif is_candidate:
-                marks.void(StepKind.UPDATE)
+                marks.void_update()
             return result
 
         return through
@@ -206,13 +198,9 @@ class ScriptHooks:
         is_possible = self._has_optimizer and self._candidates <= _MOST_CANDIDATES
         return is_possible and bool(self._executing_eagerly())
 
-    def _wrap_tape(self, enter: Any) -> Any:
-        def through(tape: Any) -> Any:
-            if self._marks.is_building and self._outermost is None and self._may_begin():
-                self._marks.begin(StepKind.UPDATE)
-            return enter(tape)
-
-        return through
+    def _note_tape(self) -> None:
+        if self._marks.is_building and self._outermost is None and self._may_begin():
+            self._marks.begin(StepKind.UPDATE)
 
     def _wrap_session(self, run: Any) -> Any:
         def through(session: Any, fetches: Any, *args: Any, **kwargs: Any) -> Any:
@@ -293,10 +281,9 @@ def after_import(name: str, change: Callable[[ModuleType], None]) -> None:
     if module is not None:
         change(module)
         return
-    if not any(isinstance(each, _Finder) for each in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
-    finder = next(each for each in sys.meta_path if isinstance(each, _Finder))
-    finder.changes[name] = change
+    if _FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _FINDER)
+    _FINDER.changes[name] = change
 
 
 class _Finder(MetaPathFinder):
@@ -315,6 +302,9 @@ class _Finder(MetaPathFinder):
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader, change)
         return spec
+
+
+_FINDER = _Finder()
 
 
 class _Loader(Loader):

@@ -104,23 +104,25 @@ class StepMarks:
         self.label = self.label or label
         self._advance(None)
         self.steps += 1
-        if self._is_enough():
+        most = self._most_steps
+        is_last = self._at is Rest.ENOUGH if most is None else self.steps >= most
+        if is_last and not self._to_end:
             self._stop()
         if kind is StepKind.UPDATE:
             self.begin(kind)
 
-    def void(self, kind: StepKind) -> None:
-        """Drop what was taken for a step of this kind: it did not end, and comes again."""
+    def void_update(self) -> None:
+        """Drop what was taken for a step with an update: it did not end, and comes again."""
         is_open = self._at in (Phase.FIRST_CALL, Phase.STEPS)
-        if self._is_here() and self.kind is kind and is_open:
+        if self._is_here() and self.kind is StepKind.UPDATE and is_open:
             self._advance(Answer.VOID)
             if self.is_building:
                 self.kind = None
 
-    def resume(self, kind: StepKind) -> None:
-        """Go on with a step of this kind after what was none."""
-        if self._is_here() and self.kind is kind and isinstance(self._at, Rest):
-            self.begin(kind)
+    def resume_update(self) -> None:
+        """Go on with a step with an update after what was none."""
+        if self._is_here() and self.kind is StepKind.UPDATE and isinstance(self._at, Rest):
+            self.begin(StepKind.UPDATE)
 
     def finish(self) -> None:
         """End with the script: what is open is no step."""
@@ -170,13 +172,6 @@ class StepMarks:
             self.start_anew = kind
             self._stop()
         return True
-
-    def _is_enough(self) -> bool:
-        if self._to_end:
-            return False
-        if self._most_steps is not None:
-            return self.steps >= self._most_steps
-        return self._at is Rest.ENOUGH
 
     def _stop(self) -> None:
         self.is_stopped = True

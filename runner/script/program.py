@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -169,14 +169,10 @@ def _wrap_named(names: list[str], mark: Callable[[Any], Any], module: ModuleType
 
 
 def _join_threads() -> None:
-    """Wait for threads as Python does at the end of a script."""
-    for thread in _list_threads():
-        thread.join()
-
-
-def _list_threads() -> Iterator[threading.Thread]:
-    here = threading.current_thread()
-    return (each for each in threading.enumerate() if not each.daemon and each is not here)
+    """Wait for threads as Python does at the end of a script; hold none after that."""
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()
 
 
 class _ExitFunctions:
@@ -184,7 +180,6 @@ class _ExitFunctions:
 
     def __init__(self) -> None:
         self._functions: list[Callable[[], object]] = []
-        self._pid = os.getpid()
         atexit.register = self._register
 
     def _register(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:

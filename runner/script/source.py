@@ -28,6 +28,8 @@ _READ_AT_START = re.compile(
     r"|TCMALLOC|GLIBC|PYTHON)\w*|LD_PRELOAD"
 )
 """Variables that TensorFlow, what it stands on, or the process reads as it begins."""
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+"""Statements that run nothing of what is in them."""
 _LOADS_TENSORFLOW = frozenset({"tensorflow", "keras", "tf_keras", "keras_hub", "keras_cv"})
 
 
@@ -89,17 +91,13 @@ def read_script(name: str, where: str = "scenario.path") -> Script:
 
 
 def _find_module(module: str, where: str) -> Path:
-    """Return the file of a module; the packages that it lies in are imported for that, as Python
-    does."""
+    """Return the file of a module, found as Python does, but importing nothing."""
     if not all(part.isidentifier() for part in module.split(".")):
         raise BadInput(f"{where}: {module!r} is no module's name.", "Say -m PACKAGE.MODULE.")
-    folders: list[str] | None = [str(Path.cwd())]
-    spec = None
+    find_spec = importlib.machinery.PathFinder.find_spec
+    folders = [str(Path.cwd())]
     for number, part in enumerate(module.split(".")):
-        search = None if number == 0 and folders is None else folders
-        spec = importlib.machinery.PathFinder.find_spec(part, search)
-        if spec is None and number == 0:
-            spec = importlib.machinery.PathFinder.find_spec(part)
+        spec = find_spec(part, folders) or (find_spec(part) if number == 0 else None)
         if spec is None:
             raise BadInput(
                 f"{where}: there is no module {module!r}, in {Path.cwd()} or installed.",
@@ -107,7 +105,7 @@ def _find_module(module: str, where: str) -> Path:
             )
         folders = list(spec.submodule_search_locations or ())
     if folders:  # a package is run by the module in it that is for that
-        spec = importlib.machinery.PathFinder.find_spec("__main__", folders)
+        spec = find_spec("__main__", folders)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
         raise BadInput(f"{where}: {module} can't be run: it has no source.", "Name a module.")
     return Path(spec.origin)
@@ -204,20 +202,18 @@ def choose_environment(
 
 
 def _imports_tensorflow(statement: ast.stmt) -> bool:
+    names: list[str] = []
     for node in ast.walk(statement):
-        names = []
         if isinstance(node, ast.Import):
-            names = [each.name for each in node.names]
+            names += (each.name for each in node.names)
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        if any(name.partition(".")[0] in _LOADS_TENSORFLOW for name in names):
-            return True
-    return False
+            names.append(node.module or "")
+    return any(name.partition(".")[0] in _LOADS_TENSORFLOW for name in names)
 
 
 def _list_settings(statement: ast.stmt) -> Iterator[tuple[str | None, str | None, bool]]:
     """Yield name, value and whether it is a default, of what a statement sets in `os.environ`."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if isinstance(statement, _DEFINITIONS):
         return
     for node in ast.walk(statement):
         match node:
@@ -256,36 +252,21 @@ def _text(node: ast.expr) -> str | None:
 def find_top_level_training(tree: ast.Module) -> int | None:
     """Return the line at which a module trains a Keras model as it is imported; None where it does
     not, as far as can be read."""
-    calls = [
-        call
-        for statement in tree.body
-        if not _is_guarded(statement)
-        for call in ast.walk(statement)
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)
-    ]
-    compiled = {_spell_owner(call) for call in calls if _spell_method(call) == "compile"}
-    for call in calls:
-        is_keras = _spell_owner(call) in compiled or any(
-            keyword.arg in ("epochs", "steps_per_epoch") for keyword in call.keywords
-        )
-        if _spell_method(call) in ("fit", "train_on_batch") and is_keras:
+    calls: list[tuple[str, str, ast.Call]] = []
+    for statement in tree.body:
+        is_main = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        if is_main or isinstance(statement, _DEFINITIONS):
+            continue  # it runs nothing when its module is imported
+        for call in ast.walk(statement):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                calls.append((ast.unparse(call.func.value), call.func.attr, call))
+    compiled = {owner for owner, method, _ in calls if method == "compile"}
+    for owner, method, call in calls:
+        words = {keyword.arg for keyword in call.keywords}
+        is_keras = owner in compiled or words & {"epochs", "steps_per_epoch"}
+        if method in ("fit", "train_on_batch") and is_keras:
             return call.lineno
     return None
-
-
-def _is_guarded(statement: ast.stmt) -> bool:
-    """Return whether a statement runs nothing when its module is imported."""
-    defines = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    is_main = isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
-    return isinstance(statement, defines) or is_main
-
-
-def _spell_owner(call: ast.Call) -> str:
-    return ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-
-
-def _spell_method(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 def find_word_reading(tree: ast.Module, name: str) -> int | None:
@@ -301,8 +282,9 @@ def find_word_reading(tree: ast.Module, name: str) -> int | None:
         for node in ast.walk(function):
             if isinstance(node, ast.Attribute) and ast.unparse(node) == "sys.argv":
                 return node.lineno
-            if isinstance(node, ast.Call):
-                if _spell_method(node) in ("parse_args", "parse_known_args") and not node.args:
+            match node:
+                case ast.Call(func=ast.Attribute(attr="parse_args" | "parse_known_args"), args=[]):
                     return node.lineno
-                waiting += [node.func.id] if isinstance(node.func, ast.Name) else []
+                case ast.Call(func=ast.Name(id=called)):
+                    waiting.append(called)
     return None

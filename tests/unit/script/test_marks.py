@@ -106,9 +106,9 @@ def test_batches_of_fit_count_and_the_updates_within_do_not() -> None:
 def test_evaluation_between_two_updates_is_in_no_step() -> None:
     def script(marks: StepMarks) -> None:
         updates(marks, 2)
-        marks.void(StepKind.UPDATE)
+        marks.void_update()
         batches(marks, StepKind.INFERENCE, 3)
-        marks.resume(StepKind.UPDATE)
+        marks.resume_update()
         updates(marks, 9)
 
     marks, spans = run(script)
@@ -148,7 +148,7 @@ def test_predictions_that_were_passed_over_count_where_no_training_came() -> Non
 def test_a_candidate_for_the_first_step_that_is_none_is_part_of_no_phase() -> None:
     def script(marks: StepMarks) -> None:
         marks.begin(StepKind.UPDATE)
-        marks.void(StepKind.UPDATE)
+        marks.void_update()
         assert marks.is_building
         batches(marks, StepKind.BATCH, 9)
 
@@ -164,7 +164,7 @@ def test_a_tape_without_an_update_does_not_hide_the_predictions() -> None:
 
     def called(marks: StepMarks) -> None:
         marks.begin(StepKind.UPDATE)
-        marks.void(StepKind.UPDATE)
+        marks.void_update()
         batches(marks, StepKind.INFERENCE, 9)
 
     assert run(called)[0].steps == 4
