@@ -75,39 +75,39 @@ class Script:
         return any(_TRAINS.search(piece.text) for piece in self.pieces)
 
 
-def read_script(name: str, where: str = "scenario.path") -> Script:
+def read_script(name: str) -> Script:
     """Return the script of a path, or of `-m MODULE`; raise `BadInput` where there is none."""
     if name.startswith(MODULE):
         module = name.removeprefix(MODULE).strip()
-        path = _find_module(module, where)
+        path = _find_module(module)
         return _read(str(path), path.stat().st_mtime_ns, module)
     path = Path(name)
     if not path.is_file():
         raise BadInput(
-            f"{where}: there is no script {name} in {Path.cwd()}.",
+            f"scenario.path: there is no script {name} in {Path.cwd()}.",
             "Name a .py file, a notebook, or '-m MODULE'.",
         )
     return _read(name, path.stat().st_mtime_ns, None)
 
 
-def _find_module(module: str, where: str) -> Path:
+def _find_module(module: str) -> Path:
     """Return the file of a module, found as Python does, but importing nothing."""
     if not all(part.isidentifier() for part in module.split(".")):
-        raise BadInput(f"{where}: {module!r} is no module's name.", "Say -m PACKAGE.MODULE.")
+        raise BadInput(f"scenario.path: {module!r} is no module's name.", "Say -m PACKAGE.MODULE.")
     find_spec = importlib.machinery.PathFinder.find_spec
     folders = [str(Path.cwd())]
     for number, part in enumerate(module.split(".")):
         spec = find_spec(part, folders) or (find_spec(part) if number == 0 else None)
         if spec is None:
             raise BadInput(
-                f"{where}: there is no module {module!r}, in {Path.cwd()} or installed.",
+                f"scenario.path: there is no module {module!r}, in {Path.cwd()} or installed.",
                 "Go to the folder that it lies in, or install it.",
             )
         folders = list(spec.submodule_search_locations or ())
     if folders:  # a package is run by the module in it that is for that
         spec = find_spec("__main__", folders)
     if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        raise BadInput(f"{where}: {module} can't be run: it has no source.", "Name a module.")
+        raise BadInput(f"scenario.path: {module} can't be run: it has no source.", "Name a module.")
     return Path(spec.origin)
 
 
