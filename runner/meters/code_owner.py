@@ -18,7 +18,13 @@ USERS, PYTHON, SCENARIO, RUNNER = "the user", "Python", "scenarios", "runner"
 OURS = {SCENARIO: paths.find_scenarios(), RUNNER: paths.find_package()}
 """Scenarios first: in an installed copy they lie inside the package."""
 LIBRARIES = (PYTHON, "tensorflow", "keras", "numpy")
-_STANDARD = f"{sysconfig.get_path('stdlib')}/"
+GENERATED = "__autograph_generated_file"
+"""How the names of the files begin that AutoGraph makes."""
+_STANDARD = tuple(
+    f"{each}/"
+    for path in map(sysconfig.get_path, ("stdlib", "platstdlib"))
+    for each in (path, os.path.realpath(path))
+)
 
 
 @cache
@@ -31,7 +37,7 @@ def find_owner(file: str) -> str:
     for packages in ("site-packages", "dist-packages"):
         if packages in folders:
             return [*folders, last][folders.index(packages) + 1]
-    is_made = file.startswith("<") or last.startswith("__autograph_generated_file")
+    is_made = file.startswith("<") or last.startswith(GENERATED)
     return PYTHON if is_made or file.startswith(_STANDARD) else USERS
 
 

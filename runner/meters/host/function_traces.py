@@ -6,6 +6,8 @@ import inspect
 from collections import Counter
 from typing import Any
 
+from msgspec.structs import replace
+
 from runner.facts import GrowingFunction
 from runner.meters.host.reference_chains import shorten
 
@@ -20,27 +22,20 @@ class TraceCounter:
 
     def find_retraced(self, objects: list[Any], steps: int) -> list[GrowingFunction]:
         """Return functions that were traced again, or made anew, every other step at least."""
-        found, anew = [], Counter[tuple[str, str | None, int | None]]()
+        found, anew = [], Counter[GrowingFunction]()
         for each in _list_functions(objects):
-            name, file, line = place = _find_place(each)
             if id(each) not in self._before:
-                anew[place] += 1
+                anew[_describe_function(each)] += 1
                 continue
             traces = each.experimental_get_tracing_count() - self._before[id(each)]
             if traces >= max(2, steps / 2):
+                rate, differs = traces / steps, _find_difference(each)
                 found.append(
-                    GrowingFunction(
-                        name=name,
-                        file=file,
-                        line=line,
-                        traces_per_step=traces / steps,
-                        differs=_find_difference(each),
-                    )
+                    replace(_describe_function(each), traces_per_step=rate, differs=differs)
                 )
-        for (name, file, line), count in anew.items():
+        for function, count in anew.items():
             if count >= max(2, steps / 2):
-                rate = count / steps
-                found.append(GrowingFunction(name=name, file=file, line=line, made_per_step=rate))
+                found.append(replace(function, made_per_step=count / steps))
         return found
 
 
@@ -52,11 +47,12 @@ def _list_functions(objects: list[Any]) -> list[Any]:
     return [each for each in objects if type(each) in kinds]
 
 
-def _find_place(function: Any) -> tuple[str, str | None, int | None]:
+def _describe_function(function: Any) -> GrowingFunction:
     python = inspect.unwrap(function.python_function)
-    code = getattr(python, "__code__", None)
     name = getattr(python, "__qualname__", repr(python)).rpartition(".")[2]
-    return (name, shorten(code.co_filename), code.co_firstlineno) if code else (name, None, None)
+    if (code := getattr(python, "__code__", None)) is None:
+        return GrowingFunction(name=name)
+    return GrowingFunction(name=name, file=shorten(code.co_filename), line=code.co_firstlineno)
 
 
 def _find_difference(function: Any) -> str | None:
@@ -74,6 +70,5 @@ def _find_difference(function: Any) -> str | None:
 
 
 def _describe_type(parameter: Any) -> str:
-    text = str(parameter.type_constraint)
-    text = text.replace(", name=None", "")
+    text = str(parameter.type_constraint).replace(", name=None", "")
     return text.removeprefix("Literal[").removesuffix("]") if text.startswith("Literal[") else text

@@ -324,11 +324,7 @@ class _Tests:
 
 
 def _describe(
-    what: str,
-    per_step: float,
-    chain: Chain,
-    lines: tuple[Line, ...],
-    made_at: Line | None = None,
+    what: str, per_step: float, chain: Chain, lines: tuple[Line, ...], made_at: Line | None = None
 ) -> Container:
     last = f"{per_step:.3g} {what} a step"
     return Container(per_step, what, lines, made_at, (*chain.links, last))

@@ -18,9 +18,10 @@ import linecache
 import re
 import sys
 import threading
+import traceback
 import types
 from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ class ReferenceChains:
         self._frames = {
             id(frame): (frame, threads.get(thread))
             for thread, top in sys._current_frames().items()
-            for frame in _list_frames(top)
+            for frame, _ in traceback.walk_stack(top)
         }
         """With the name of the thread that runs each."""
         # Since Python 3.11 a frame that runs is no referrer of what its variables hold.
@@ -347,12 +348,6 @@ def shorten(file: str) -> str:
     """Return a file as seen from the folder where the user stands, or its name."""
     relative = make_relative(file)
     return relative if relative != file else Path(file).name
-
-
-def _list_frames(frame: types.FrameType | None) -> Iterator[types.FrameType]:
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
 
 
 def _is_runners(frame: types.FrameType) -> bool:

@@ -12,15 +12,16 @@ The kind is told by evidence, the most telling first:
     either                 TensorFlow, or no line at all            native
     else                   what the line called by itself: NumPy    python
 
-Core: standard library only; whose code a file is (`owner`) is passed in.
+Core: standard library only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from runner.meters.code_owner import LIBRARIES, PYTHON, RUNNER, SCENARIO, USERS, find_owner
 from runner.records import ONEDNN, THREAD_START
 
 Frame = tuple[str, str, int]
@@ -51,8 +52,6 @@ _BY_THE_WAY = re.compile(
 )
 """Native functions that take memory for whoever called them."""
 
-_TENSORFLOWS = ("tensorflow", "keras", "numpy")
-
 
 @dataclass(frozen=True)
 class Place:
@@ -64,25 +63,20 @@ class Place:
     what: str
 
 
-def find_place(
-    python: Sequence[Frame],
-    native: Sequence[str],
-    of_python: bool,
-    owner: Callable[[str], str],
-) -> Place | None:
+def find_place(python: Sequence[Frame], native: Sequence[str], of_python: bool) -> Place | None:
     """Return the place of an allocation; None for what the runner itself allocated, and for names
     in Python's cache.
 
     `python` and `native` frames, the innermost first; `of_python` where Python's own allocator was
     asked.
     """
-    owners = [owner(file) for _, file, _ in python]
+    owners = [find_owner(file) for _, file, _ in python]
     # A name that C++ looks an attribute up by is a new string each time, of which Python's cache of
     # attributes holds the last 4,096: 262 kB at most, but it takes thousands of steps.
     is_cached_name = next(iter(native), "") == "PyUnicode_New" and any(
         "AttrString" in name for name in native[:6]
     )
-    if owners[:1] == ["runner"] or (of_python and is_cached_name):
+    if owners[:1] == [RUNNER] or (of_python and is_cached_name):
         return None
     at = _find_users(owners)
     # What a script calls may be wrapped by a hook of the runner's, which is no name of the user's.
@@ -100,11 +94,11 @@ def find_place(
 def _find_users(owners: Sequence[str]) -> int | None:
     """Return the innermost frame of the user; else of a scenario; else of the installed package
     that the runner called."""
-    for wanted in ("the user", "scenarios"):
+    for wanted in (USERS, SCENARIO):
         if wanted in owners:
             return owners.index(wanted)
-    packages = [at for at, name in enumerate(owners) if name not in ("runner", "Python")]
-    return packages[-1] if packages and owners[packages[-1]] not in _TENSORFLOWS else None
+    packages = [at for at, name in enumerate(owners) if name not in (RUNNER, PYTHON)]
+    return packages[-1] if packages and owners[packages[-1]] not in LIBRARIES else None
 
 
 def _tell_kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, known: bool) -> str:

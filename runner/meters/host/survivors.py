@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from runner.facts import Survivor
 from runner.meters.clock import Clock
-from runner.meters.code_owner import find_owner, make_relative
+from runner.meters.code_owner import make_relative
 from runner.meters.host.stacks import Place, find_place
 
 _PAUSE_SECONDS = 0.003
@@ -67,10 +67,7 @@ class SurvivorMeter:
 
     def start(self) -> None:
         self._tracker = self._memray.Tracker(
-            self._file,
-            native_traces=True,
-            trace_python_allocators=True,
-            memory_interval_ms=1,
+            self._file, native_traces=True, trace_python_allocators=True, memory_interval_ms=1
         )
         self._tracker.__enter__()
 
@@ -109,7 +106,7 @@ class SurvivorMeter:
 def _find_place(record: Any) -> Place | None:
     native = [name for name, _, _ in record.native_stack_trace(None)]
     python = record.stack_trace(None)
-    return find_place(python, native, record.allocator in _PYTHONS, find_owner)
+    return find_place(python, native, record.allocator in _PYTHONS)
 
 
 def _count_live(record: Any, marks: list[int]) -> Series:

@@ -12,7 +12,7 @@ from runner.analysis.growth import RiseWatch, judge_resident
 from runner.facts import PhaseFigures, StepSeries
 from runner.meters.clock import Clock
 from runner.meters.host import floor, malloc
-from runner.meters.host.resident import HostMemory, Resident, read_room_bytes
+from runner.meters.host.resident import HostMemory, read_room_bytes
 from runner.records import Phase
 
 _WATCHED_STEPS = 4
@@ -107,7 +107,7 @@ class TimingMeter:
         """Return True if one more step after so many, which nobody has asked for, would help to
         tell growth from none. What such steps take is part of no figure but growth."""
         if self._most_resident is None:
-            self._close_steps()
+            self._close(Phase.STEPS, sum(self.seconds))
             self._most_resident = self.host.anonymous() + read_room_bytes() * _SHARE_OF_ROOM
         if self._watch.is_due(steps):
             before = self.host.anonymous()
@@ -120,7 +120,7 @@ class TimingMeter:
     def begin(self, phase: Phase, step: int) -> None:
         if phase is Phase.COLLECTION:
             if self._steps and self._most_resident is None:
-                self._close_steps()
+                self._close(Phase.STEPS, sum(self.seconds))
             self._lower()
             self._before_collection = self.host.anonymous()
             self._books.begin_collection()
@@ -151,7 +151,7 @@ class TimingMeter:
             freed = self._before_collection - self.host.anonymous() + taken
             self.collected_bytes = max(0, freed)
         else:
-            self._close(phase, seconds, self.host.read())
+            self._close(phase, seconds)
             if phase is not Phase.RELEASE:  # what it left free would hide a peak, or a leak
                 self._lower()
                 settled = self.host.anonymous() - self._baseline
@@ -178,10 +178,8 @@ class TimingMeter:
         malloc.trim()
         self.host.forget()
 
-    def _close_steps(self) -> None:
-        self._close(Phase.STEPS, sum(self.seconds), self.host.read())
-
-    def _close(self, phase: Phase, seconds: float, resident: Resident) -> None:
+    def _close(self, phase: Phase, seconds: float) -> None:
+        resident = self.host.read()
         peak = max(self._reached, self.host.peak(resident))
         self._reached = 0
         if seconds <= 0:

@@ -18,10 +18,10 @@ def choose_exact_allocator() -> None:
     os.environ.setdefault(EXACT_ALLOCATOR, "1")
 
 
-def name_allocator(kind: str, index: int = 0) -> str:
-    """Return a pattern for TensorFlow's name for the allocator of a device: the CPU's is the one
-    that counts every byte."""
-    return rf"(GPU|PluggableDevice)_{index}_bfc" if kind == "gpu" else "bfc_cpu_allocator_for_gpu"
+def name_allocator(kind: str) -> str:
+    """Return a pattern for TensorFlow's name for the allocator of the first device of a kind: the
+    CPU's is the one that counts every byte."""
+    return "(GPU|PluggableDevice)_0_bfc" if kind == "gpu" else "bfc_cpu_allocator_for_gpu"
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from runner.allocations import GRADIENT
-from runner.meters.tensor.backward_start import (
-    find_turns,
-    is_differentiated,
-    list_differentiated,
-)
+from runner.meters.tensor.backward_start import find_turns, is_differentiated, list_differentiated
 from runner.meters.tensor.buffer_plans import Buffer
 from runner.meters.tensor.lifetimes import Lifetimes
 from runner.meters.tensor.names import (

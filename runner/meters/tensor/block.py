@@ -2,7 +2,7 @@
 
     choose_exact_allocator()                 # before TensorFlow's first op
     block = MemoryBlock()
-    block.begin(Phase.FIRST_CALL)            # or `with block.mark(Phase.STEPS, 3)`
+    block.begin(Phase.FIRST_CALL)            # which `end` ends, the next `begin`, or `finish`
     ...
     result = block.finish()                  # a memory trial, as a child would have sent it
 
@@ -86,31 +86,22 @@ class MemoryBlock:
             self._tracing.end(self._phase)
             self._phase = None
 
-    @contextmanager
-    def mark(self, phase: Phase, step: int = 0) -> Iterator[None]:
-        self.begin(phase, step)
-        try:
-            yield
-        finally:
-            self.end()
-
     def finish(self) -> BlockResult:
         """Collect what is garbage, and stop. Raises `Unavailable` where there are no figures."""
         assert self._tracing is not None, "a block that never began"
         try:
-            with self.mark(Phase.COLLECTION):
-                if gc.isenabled():
-                    gc.collect()
+            self.begin(Phase.COLLECTION)
+            if gc.isenabled():
+                gc.collect()
+            self.end()
             with _without_chatter():
                 found = self._tracing.finish()
         finally:
             self._leave()
         if isinstance(found, NoAllocations):
             raise Unavailable(f"nothing could be measured: {found.reason}.")
-        before = found.checks.live_before_bytes if found.checks else 0
-        return BlockResult(
-            samples.make_result(found, TrialFacts()).as_trial("memory", 0, COMPLETED), before
-        )
+        trial = samples.make_result(found, TrialFacts()).as_trial("memory", 0, COMPLETED)
+        return BlockResult(trial, found.checks.live_before_bytes if found.checks else 0)
 
     def abandon(self) -> None:
         """Stop, whatever was seen; nothing happens where nothing is under way."""

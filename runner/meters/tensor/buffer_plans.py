@@ -32,11 +32,7 @@ from typing import NamedTuple
 import numpy as np
 
 from runner.allocations import GRADIENT
-from runner.meters.tensor.backward_start import (
-    find_turns,
-    is_differentiated,
-    list_differentiated,
-)
+from runner.meters.tensor.backward_start import find_turns, is_differentiated, list_differentiated
 from runner.meters.tensor.window import Ints
 
 ALIGNMENT = "alignment and gaps"
@@ -204,9 +200,7 @@ def _find_fullest(values: list[_Value]) -> list[_Value]:
 
 
 def _list_buffers(
-    size: int,
-    values: list[_Value],
-    is_kept: Callable[[_Value], bool | None] = lambda value: False,
+    size: int, values: list[_Value], is_kept: Callable[[_Value], bool | None] = lambda value: False
 ) -> tuple[Buffer, ...]:
     """Return the buffers of a block of this size, and what is left between them."""
     buffers = [

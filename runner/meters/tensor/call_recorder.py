@@ -32,11 +32,10 @@ from typing import Any
 
 from runner.meters.clock import Clock
 from runner.meters.tensor.buffer_plans import BufferPlans
-from runner.meters.tensor.python_stacks import PythonStacks
+from runner.meters.tensor.python_stacks import CodeLine, PythonStacks
 from runner.meters.tensor.recording import (
     BUILDING,
     SESSION,
-    CodeLine,
     CompiledCall,
     Node,
     Recording,

@@ -1,26 +1,30 @@
 """Number the lines of the user's that are on the Python stack. No frame is kept, only code objects.
 
-Whose code it is goes by the file: all is the user's but the standard library, installed packages
-and the runner itself; the folders that are named as the user's are so wherever they lie. Of what
-AutoGraph generated, the line that it was made from counts.
+Core: standard library only. Whose code it is goes by the file (`code_owner`); the folders that are
+named as the user's are so wherever they lie, and so is code that was made as the program ran. Of
+what AutoGraph generated, the line that it was made from counts.
 """
 
 from __future__ import annotations
 
 import os
-import sysconfig
 import threading
 from collections.abc import Iterable
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import NamedTuple
 
-import runner
-from runner.meters.code_owner import make_absolute
-from runner.meters.tensor.recording import CodeLine
+from runner.meters.code_owner import GENERATED, RUNNER, SCENARIO, USERS, find_owner, make_absolute
 
 _USER, _LIBRARY, _RUNNER, _GENERATED = range(4)
-_GENERATED_NAME = "__autograph_generated_file"
-_TENSORFLOW = f"{os.sep}tensorflow{os.sep}"
+
+
+class CodeLine(NamedTuple):
+    """A line on the Python stack."""
+
+    file: str
+    line: int
+    function: str
 
 
 class PythonStacks:
@@ -30,11 +34,7 @@ class PythonStacks:
         """`own`: folders of user code wherever they lie."""
         self.sources: dict[tuple[str, int], CodeLine] = {}
         """A generated line -> the line that it was made from."""
-        self._own = tuple(f"{each.resolve()}{os.sep}" for each in own)
-        self._runners = f"{Path(runner.__file__).resolve().parent}{os.sep}"
-        standard = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
-        standard |= {os.path.realpath(path) for path in standard}
-        self._library = ("<frozen ", *(f"{path}{os.sep}" for path in standard))
+        self._own = tuple(f"{each.resolve()}/" for each in own)
         self._owners: dict[int, int] = {}
         self._codes: list[CodeType] = []  # alive, so that no id is used again
         self._numbers: dict[tuple[int, ...], int] = {}
@@ -72,7 +72,7 @@ class PythonStacks:
             frame = frame.f_back
         is_library = not key
         if is_library:
-            outside = [one for one in found if _TENSORFLOW not in one[0].co_filename]
+            outside = [one for one in found if "/tensorflow/" not in one[0].co_filename]
             found = (outside or found)[:1]
             key = tuple(part for code, line in found for part in (id(code), line))
         with self._lock:
@@ -83,20 +83,18 @@ class PythonStacks:
             return self._numbers[key]
 
     def _find_owner(self, code: CodeType) -> int:
-        is_generated = os.path.basename(code.co_filename).startswith(_GENERATED_NAME)  # noqa: PTH119
+        is_generated = os.path.basename(code.co_filename).startswith(GENERATED)  # noqa: PTH119
         owner = _GENERATED if is_generated else self._find_file_owner(code.co_filename)
         self._codes.append(code)
         self._owners[id(code)] = owner
         return owner
 
     def _find_file_owner(self, file: str) -> int:
-        whole = file if file.startswith("<") else make_absolute(file)
-        if whole.startswith(self._own):
-            return _USER
-        if whole.startswith(self._runners):
-            return _RUNNER
-        is_installed = not {"site-packages", "dist-packages"}.isdisjoint(Path(whole).parts)
-        return _LIBRARY if is_installed or whole.startswith(self._library) else _USER
+        if file.startswith("<"):
+            return _LIBRARY if file.startswith("<frozen ") else _USER
+        whole = make_absolute(file)
+        owner = USERS if whole.startswith(self._own) else find_owner(whole)
+        return {USERS: _USER, SCENARIO: _USER, RUNNER: _RUNNER}.get(owner, _LIBRARY)
 
     def is_library(self, number: int) -> bool:
         """Return whether no line of the user's is on the stack: its frame is a library's."""

@@ -16,13 +16,14 @@ import threading
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from runner.meters.tensor.buffer_plans import BufferPlans
 from runner.meters.tensor.names import count_bytes, strip_library
 from runner.meters.tensor.pipeline_stages import PipelineStages
+from runner.meters.tensor.python_stacks import CodeLine, PythonStacks
 from runner.meters.tensor.window import NONE, Ints
 
 AMBIGUOUS = -2
@@ -35,14 +36,6 @@ the shapes of a graph's nodes is held by the graph."""
 
 Output = tuple[tuple[int, ...] | None, int]
 """A tensor's shape and TensorFlow's number of its dtype."""
-
-
-class CodeLine(NamedTuple):
-    """A line on the Python stack."""
-
-    file: str
-    line: int
-    function: str
 
 
 def can_run_nodes(called: str) -> bool:
@@ -94,14 +87,6 @@ class CompiledCall(NamedTuple):
     function: str
 
 
-class Stacks(Protocol):
-    """Stacks by number, as `PythonStacks` gives them."""
-
-    def list_frames(self, number: int) -> tuple[CodeLine, ...]: ...
-
-    def is_library(self, number: int) -> bool: ...
-
-
 class ThreadLog:
     """The calls of one thread, and the call that it is in now."""
 
@@ -140,7 +125,7 @@ class ThreadLog:
 class Recording:
     """Everything that was noted of one process."""
 
-    stacks: Stacks | None = None
+    stacks: PythonStacks | None = None
     """None where lines are not recorded."""
     plans: BufferPlans | None = None
     """XLA's own plans of its memory."""

@@ -2,8 +2,9 @@
 
     tracing = AllocationTracing(name_allocator("cpu"))
     tracing.start()                              # before the first op, TF_CPU_ALLOCATOR_USE_BFC=1
-    with tracing.mark(Phase.STEPS, 3):           # or tracing.begin(...) and tracing.end()
-        ...                                      # the step; its result is dropped in here
+    tracing.begin(Phase.STEPS, 3)
+    ...                                          # the step; its result is dropped in here
+    tracing.end(Phase.STEPS, 3)
     result = tracing.finish()                    # TraceResult, or NoAllocations with the reason
 
 The profiler keeps every event in memory until it stops, and takes about five times as much while it
@@ -26,8 +27,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -103,15 +103,6 @@ class AllocationTracing:
         with self._lock:
             self._open()
         self._watchdog.start()
-
-    @contextmanager
-    def mark(self, phase: Phase, step: int = 0) -> Iterator[None]:
-        """Everything in the block belongs to this phase or, of `Phase.STEPS`, to this step."""
-        self.begin(phase, step)
-        try:
-            yield
-        finally:
-            self.end(phase, step)
 
     def begin(self, phase: Phase, step: int = 0) -> None:
         """Begin the mark of a phase or a step; marks don't nest."""

@@ -253,16 +253,20 @@ import mine
 def trial(build):
     tracing = AllocationTracing(name_allocator("cpu"), recording=recorder.recording)
     tracing.start()
-    with tracing.mark(Phase.BUILD):
-        run = build()
-    with tracing.mark(Phase.FIRST_CALL):
-        run()
+    tracing.begin(Phase.BUILD)
+    run = build()
+    tracing.end(Phase.BUILD)
+    tracing.begin(Phase.FIRST_CALL)
+    run()
+    tracing.end(Phase.FIRST_CALL)
     for number in range(2):
-        with tracing.mark(Phase.STEPS, number):
-            result = run()
-            del result
-    with tracing.mark(Phase.RELEASE):
-        del run
+        tracing.begin(Phase.STEPS, number)
+        result = run()
+        del result
+        tracing.end(Phase.STEPS, number)
+    tracing.begin(Phase.RELEASE)
+    del run
+    tracing.end(Phase.RELEASE)
     return msgspec.to_builtins(samples.pick_allocations(tracing.finish()))
 
 

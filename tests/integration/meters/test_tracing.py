@@ -31,16 +31,20 @@ tf.config.threading.set_inter_op_parallelism_threads(1)  # or a graph's peak var
 def trial(build, steps=4, between=lambda: None, **bounds):
     tracing = AllocationTracing(name_allocator("cpu"), **bounds)
     tracing.start()
-    with tracing.mark(Phase.BUILD):
-        step = build()
-    with tracing.mark(Phase.FIRST_CALL):
-        step()
+    tracing.begin(Phase.BUILD)
+    step = build()
+    tracing.end(Phase.BUILD)
+    tracing.begin(Phase.FIRST_CALL)
+    step()
+    tracing.end(Phase.FIRST_CALL)
     for number in range(steps):
-        with tracing.mark(Phase.STEPS, number):
-            step()
-            between()
-    with tracing.mark(Phase.RELEASE):
-        del step
+        tracing.begin(Phase.STEPS, number)
+        step()
+        between()
+        tracing.end(Phase.STEPS, number)
+    tracing.begin(Phase.RELEASE)
+    del step
+    tracing.end(Phase.RELEASE)
     found = tracing.finish()
     if isinstance(found, NoAllocations):
         return {"reason": found.reason}

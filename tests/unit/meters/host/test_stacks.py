@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from runner import paths
 from runner.meters.host.stacks import Frame, Place, find_place
 
 SITE = "/env/lib/python3.11/site-packages"
-RUNNER: Frame = ("_once", "/repo/runner/trial/hold.py", 90)
+RUNNER: Frame = ("_once", f"{paths.find_package()}/trial/hold.py", 90)
 USER: Frame = ("step", "/home/me/service.py", 22)
 NORMAL: Frame = ("random_normal", f"{SITE}/tensorflow/python/ops/random_ops.py", 90)
 OP: Frame = (
@@ -20,15 +21,9 @@ TRACING: Frame = (
 )
 
 
-def owner(file: str) -> str:
-    if "/runner/" in file:
-        return "runner"
-    return "tensorflow" if "site-packages" in file else "the user"
-
-
 def of(*python: Frame, native: tuple[str, ...] = (), of_python: bool = False) -> Place | None:
     """The innermost frame first."""
-    return find_place([*python, RUNNER], native, of_python, owner)
+    return find_place([*python, RUNNER], native, of_python)
 
 
 def kind(*python: Frame, native: tuple[str, ...] = (), of_python: bool = False) -> str:
@@ -70,7 +65,7 @@ def test_what_xla_or_llvm_made_is_an_executable_on_any_thread() -> None:
     assert kind(USER, native=("llvm::sys::Memory::allocateMappedMemory(unsigned long)",)) == (
         "executable"
     )
-    found = find_place([], ["xla::cpu::JitCompiler::Create()"], False, owner)
+    found = find_place([], ["xla::cpu::JitCompiler::Create()"], False)
     assert found == Place("executable", None, None, "XLA's executables")
 
 
@@ -110,13 +105,11 @@ def test_an_op_without_python_frames_of_its_own_is_native() -> None:
 
 
 def test_what_the_runner_itself_took_is_nobodys() -> None:
-    assert find_place([RUNNER, USER], [], True, owner) is None
+    assert find_place([RUNNER, USER], [], True) is None
 
 
 def test_a_thread_that_python_starts_is_pythons_and_has_no_line() -> None:
-    found = find_place(
-        [], ["allocate_chunk", "_PyEval_EvalFrameDefault", "thread_run"], False, owner
-    )
+    found = find_place([], ["allocate_chunk", "_PyEval_EvalFrameDefault", "thread_run"], False)
     assert found is not None
     assert (found.kind, found.line) == ("python", None)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from runner.meters.tensor.origins import PIPELINE, UNRECORDED, AllocationEvent, OriginFinder
-from runner.meters.tensor.recording import AMBIGUOUS, CodeLine, Node, Recording, Site, ThreadLog
+from runner.meters.tensor.python_stacks import CodeLine
+from runner.meters.tensor.recording import AMBIGUOUS, Node, Recording, Site, ThreadLog
 from runner.meters.tensor.window import MARKING, NONE
 
 STEP, LAYER, LIBRARY, MAPPED, BATCHED, LOOP = range(6)

@@ -10,8 +10,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from runner.meters.tensor.python_stacks import PythonStacks
-from runner.meters.tensor.recording import CodeLine
+import pytest
+
+from runner.meters import code_owner
+from runner.meters.tensor import python_stacks
+from runner.meters.tensor.python_stacks import CodeLine, PythonStacks
 
 MINE, STANDARD = "/home/me/train.py", f"{sysconfig.get_path('stdlib')}/threading.py"
 KERAS = "/env/site-packages/keras/src/layer.py"
@@ -40,15 +43,19 @@ def number(stacks: PythonStacks, *files: str) -> int:
     return found
 
 
-def make_stacks() -> PythonStacks:
+@pytest.fixture
+def stacks(monkeypatch: pytest.MonkeyPatch) -> PythonStacks:
     """Of a program whose only lines are those made by hand: this file's are the runner's."""
-    stacks = PythonStacks(own=[Path("/home/me")])
-    stacks._runners = str(Path(__file__).parents[4])
-    return stacks
+
+    def find_owner(file: str) -> str:
+        is_ours = file.startswith(str(Path(__file__).parents[4]))
+        return code_owner.RUNNER if is_ours else code_owner.find_owner(file)
+
+    monkeypatch.setattr(python_stacks, "find_owner", find_owner)
+    return PythonStacks(own=[Path("/home/me")])
 
 
-def test_a_stack_has_the_users_lines_outermost_first() -> None:
-    stacks = make_stacks()
+def test_a_stack_has_the_users_lines_outermost_first(stacks: PythonStacks) -> None:
     one = number(stacks, "/home/me/main.py", STANDARD, MINE, KERAS, TENSORFLOW)
 
     assert stacks.list_frames(one) == (
@@ -59,8 +66,7 @@ def test_a_stack_has_the_users_lines_outermost_first() -> None:
     assert number(stacks, "/home/me/main.py", MINE) != one
 
 
-def test_one_line_has_one_number() -> None:
-    stacks = make_stacks()
+def test_one_line_has_one_number(stacks: PythonStacks) -> None:
     numbers: list[int] = []
 
     def ask() -> None:
@@ -74,16 +80,16 @@ def test_one_line_has_one_number() -> None:
     assert numbers[0] == numbers[1]
 
 
-def test_without_a_line_of_the_users_the_library_next_to_tensorflow_stands_for_it() -> None:
-    stacks = make_stacks()
+def test_without_a_line_of_the_users_the_library_next_to_tensorflow_stands_for_it(
+    stacks: PythonStacks,
+) -> None:
     found = number(stacks, STANDARD, KERAS, TENSORFLOW)
 
     assert stacks.is_library(found)
     assert stacks.list_frames(found) == (CodeLine(KERAS, 2, "call"),)
 
 
-def test_a_generated_line_is_the_line_that_it_was_made_from() -> None:
-    stacks = make_stacks()
+def test_a_generated_line_is_the_line_that_it_was_made_from(stacks: PythonStacks) -> None:
     generated = "/tmp/__autograph_generated_file1.py"
     stacks.sources[generated, 2] = CodeLine(MINE, 40, "train")
 
