@@ -1,9 +1,8 @@
 """Keep Python's clocks as they were before the user's code ran.
 
-A program may freeze time or turn it back, as freezegun does: it replaces the functions of `time`,
-and the same functions under any name in any module that is loaded. It does not look into classes.
-
-Core: standard library only.
+Core: standard library only. A program may freeze time or turn it back, as freezegun does: it
+replaces the functions of `time`, and the same functions under any name in any module that is
+loaded. It does not look into classes.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """Find whose code a file is: an installed package's, ours, Python's or the user's. Child side.
-
 Core: standard library only.
 """
 

@@ -9,11 +9,9 @@ ends, and when it has taken enough of them.
                                        the tape or the call)
     predict, evaluate                  on_predict_batch_begin    on_predict_batch_end
 
-The first of these kinds that a script has counts, and none below it. What a script will do is not
-known before it does it: where a higher kind comes after a lower one was counted, the trial starts
-anew, in a process that knows.
-
-Core: standard library only.
+Core: standard library only. The first of these kinds that a script has counts, and none below it.
+What a script will do is not known before it does it: where a higher kind comes after a lower one
+was counted, the trial starts anew, in a process that knows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """Read a script without running any of it: where it is, its code, what it sets in the environment
-before TensorFlow is loaded, and whether it trains.
-
-Core: standard library only.
+before TensorFlow is loaded, and whether it trains. Core: standard library only.
 """
 
 from __future__ import annotations

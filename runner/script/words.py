@@ -1,10 +1,8 @@
 """The words of a command that names a script: those before it are the runner's, those after it its
-own.
+own. Core: standard library only.
 
     script measure=standard train.py --epochs 2      leak serve.py --port 0
     script -m package.train --config small.yaml      fit vary=batch_size ... train.py {batch_size}
-
-Core: standard library only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Read what was asked for when memory ran out from the messages of TensorFlow, XLA and NumPy.
-
-Core: standard library only.
-"""
+"""Read from an error's message what was asked for when memory ran out. Core: standard library."""
 
 from __future__ import annotations
 

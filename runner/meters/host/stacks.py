@@ -1,4 +1,5 @@
 """Tell from a stack what an allocation is that stayed: what kind of memory, whose line, of what.
+Core: standard library only.
 
 The kind is told by evidence, the most telling first:
 
@@ -11,8 +12,6 @@ The kind is told by evidence, the most telling first:
                            Python started a thread
     either                 TensorFlow, or no line at all            native
     else                   what the line called by itself: NumPy    python
-
-Core: standard library only.
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@
     a stage of a data pipeline                          "tf.data" and the stage
     the origin knows forward from backward              its word, whatever the name says
 
-Events that are alike in all that a label depends on share one, and are asked about once.
-
-Core: standard library and NumPy.
+Core: standard library and NumPy. Events that are alike in all that a label depends on share one,
+and are asked about once.
 """
 
 from __future__ import annotations

@@ -4,10 +4,8 @@
     backward     x           |  y  z       ops of gradients: the first that follows all of the
                              ^ here        forward ones begins it (x needs only what went in)
 
-An op's place is a path of scopes with the node's name at its end; of a backward pass's op that is
-the path of what it differentiates, then `GRADIENT`, as in `names`.
-
-Core: standard library and NumPy.
+Core: standard library and NumPy. An op's place is a path of scopes with the node's name at its end;
+of a backward pass's op that is the path of what it differentiates, then `GRADIENT`, as in `names`.
 """
 
 from __future__ import annotations

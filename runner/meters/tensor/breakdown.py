@@ -1,9 +1,8 @@
 """Take a peak apart: by op, and by line.
 
-Each view is made from the same rows, the tensors of the step of the peak, in which each block of
-XLA's is replaced by the buffers in it; so groups, lines and lives (`lives`) sum to the same bytes.
-
-Core: standard library and NumPy.
+Core: standard library and NumPy. Each view is made from the same rows, the tensors of the step of
+the peak, in which each block of XLA's is replaced by the buffers in it; so groups, lines and lives
+(`lives`) sum to the same bytes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Open XLA's one block: read what XLA itself wrote of where it put each buffer, and when it lives.
 
-XLA plans all memory of a compiled function when it compiles it. With `--xla_dump_to` it writes the
-plan, the *buffer assignment*, as text: allocations, in each the values with offset and size, and
-from which to which instruction each value lives. Up to TensorFlow 2.21 that is one file; since 2.22
-it is three, of which the first holds the allocations, the second the values' instructions with
-their nodes, the third the live ranges.
+Core: standard library and NumPy. XLA plans all memory of a compiled function when it compiles it.
+With `--xla_dump_to` it writes the plan, the *buffer assignment*, as text: allocations, in each the
+values with offset and size, and from which to which instruction each value lives. Up to TensorFlow
+2.21 that is one file; since 2.22 it is three, of which the first holds the allocations, the second
+the values' instructions with their nodes, the third the live ranges.
 
     allocation 3: size 1300, preallocated-temp:             instruction   1  2  3  4  5  6
      value: <3 tanh> (size=400,offset=0)                    tanh             [-----------]
@@ -16,8 +16,6 @@ late), and the bytes that no value covers then, sum to it. The assignment is fou
 name and the block's size; where none fits, or it does not say when each value lives, nothing is
 opened. XLA runs a function's instructions in one order, so what is kept for the gradient is known
 here, too, by the nodes' names.
-
-Core: standard library and NumPy.
 """
 
 from __future__ import annotations

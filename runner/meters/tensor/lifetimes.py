@@ -1,4 +1,4 @@
-"""From the columns of a window to the birth and the death of each allocation. Pure NumPy.
+"""From the columns of a window to the birth and the death of each allocation. Core: NumPy.
 
     event             +a   +b   -a   +c   -b        + allocates, - frees an address
     life of a          [---------)                  alive from its birth on, no more at its death
@@ -14,8 +14,6 @@ What may be relied on:
 - A free of what was never seen allocated (before the trace began) is counted and changes nothing;
   an address allocated again without a free in between was freed unseen, at that moment at the
   latest, and is counted. So live bytes are never negative.
-
-Core: standard library and NumPy.
 """
 
 from __future__ import annotations

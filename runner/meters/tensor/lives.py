@@ -5,9 +5,8 @@
            |      [ Mul, passing ]                    that is kept outlasts the step
            +------------------------------------ time
 
-At any moment the bytes of the bands that are alive and of the rest sum to the live bytes, exactly.
-
-Core: standard library and NumPy.
+Core: standard library and NumPy. At any moment the bytes of the bands that are alive and of the
+rest sum to the live bytes, exactly.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
 """From what TensorFlow calls an allocation to its op, its layer or scope, its shape and its dtype.
-
 Core: standard library only.
 """
 

@@ -1,12 +1,11 @@
-"""Find what a graph's node was called before TensorFlow gave it another name.
+"""Find what a graph's node was called before TensorFlow gave it another name. Core: standard
+library only.
 
     what TensorFlow runs                              what Python made
     StatefulPartitionedCall/model/dense/MatMul        model/dense/MatMul: an inlined function's
     dense/ArithmeticOptimizer/AddOpsRewrite_add_1     dense/add_1: made by the optimiser
     gradient_tape/dense/MatMul/MatMul_1               dense/MatMul: its gradient
     Sin/unary_ops_composition                         Sin: a part of it
-
-Core: standard library only.
 """
 
 from __future__ import annotations

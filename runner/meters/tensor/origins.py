@@ -11,9 +11,8 @@
     nobody calls                                             why there is no line
     else                                                     the line that calls
 
-What a data thread allocates while only a library's line is known is the pipeline's, too.
-
-Core: standard library and NumPy.
+Core: standard library and NumPy. What a data thread allocates while only a library's line is known
+is the pipeline's, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find the moment of most live bytes, and what was there in its step. Pure NumPy.
+"""Find the moment of most live bytes, and what was there in its step. Core: NumPy.
 
 Each tensor of the step (or phase) of the peak has a part, by when it came and went:
 
@@ -11,8 +11,6 @@ Each tensor of the step (or phase) of the peak has a part, by when it came and w
 The peak is the first moment of most live bytes from the first event to the last before Python's
 collector runs and the release begins; where a steady step has as much as the phases before, it is
 the step's. Those live at that moment sum to it exactly.
-
-Core: standard library and NumPy.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
 """Find which line made each stage of a data pipeline: tf.data prepares what will be asked for on
-threads of its own, where no line of the user's is on the stack.
+threads of its own, where no line of the user's is on the stack. Core: standard library only.
 
 TensorFlow names the stage that allocates by its path from the end of the pipeline on. It may have
 put stages in, fused some or made them parallel, so stages are compared by what they do:
 
     Iterator::Root::Prefetch::BatchV2::ParallelMapV2     the path of what allocates
                               Batch    Map    TensorSlice   what Python made, last one first
-
-Core: standard library only.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
 """Keep what the recorder notes of a running program, as values that the attribution reads.
 
-Each thread of the program has a log: from each time on, the site at which it was in TensorFlow.
+Core: standard library and NumPy. Each thread of the program has a log: from each time on, the site
+at which it was in TensorFlow.
 
     t1       site 4 begins: step (mine.py:7) calls MatMul in the scope "dense"
       t2     site 9 begins: a gradient's function, called from within
       t3     site 4 again
     t4       NONE: back in the program
-
-Core: standard library and NumPy.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
 """Replay a trial's allocation events: what its tensors took, when, and what they were.
 
-The events come window by window, with marks around each phase and each step; see the README for the
-way of one event. What is live is carried from one window to the next, so a trial of any length
-takes the memory of one window, and linear time.
+Core: standard library and NumPy. The events come window by window, with marks around each phase and
+each step; see the README for the way of one event. What is live is carried from one window to the
+next, so a trial of any length takes the memory of one window, and linear time.
 
 A phase or a step reaches from the begin of its mark to the mark's end. The caller drops a step's
 result before it ends the mark. So live bytes at the begin are those before the step, and live bytes
 at the end those that outlast it. What happens between two marks belongs to no phase.
-
-Core: standard library and NumPy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Collect the sequence of a trial's allocations, for the search for what fits.
 
-It is taken from the windows that the replay is fed with, up to the end of the second steady step.
-Later steps repeat it.
-
-Core: standard library and NumPy.
+Core: standard library and NumPy. It is taken from the windows that the replay is fed with, up to
+the end of the second steady step. Later steps repeat it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Turn what the replay found into the raw samples that a memory trial sends to the parent.
-
-Core: standard library only.
-"""
+"""Turn what the replay found into the raw samples of a memory trial. Core: standard library."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Define the columns that the trace reader makes of one profiler file, and the names it knows.
-
 Core: standard library and NumPy.
 """
 
