@@ -8,66 +8,56 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from runner.machine import Card, Gpu
+
+T = TypeVar("T")
 
 
 def describe_cards() -> Gpu:
     """Return the driver and its cards, with their clocks as they are now."""
-    try:
-        with _open_nvml() as nvml:
-            cards = tuple(_describe_card(nvml, handle) for handle in _list_handles(nvml))
-            return Gpu(driver=_decode(nvml.nvmlSystemGetDriverVersion()), cards=cards)
-    except _Unknown as why:
-        return Gpu(driver=None, cards=None, reason=str(why))
+
+    def describe(nvml: Any, handles: list[Any]) -> Gpu:
+        cards = tuple(_describe_card(nvml, handle) for handle in handles)
+        return Gpu(driver=_decode(nvml.nvmlSystemGetDriverVersion()), cards=cards)
+
+    found, reason = _ask_driver(describe)
+    return found or Gpu(driver=None, cards=None, reason=reason)
 
 
 def read_process_bytes() -> tuple[int | None, str | None]:
     """Return the device memory that this process has taken, on all cards together; or None, and
     why."""
-    try:
-        with _open_nvml() as nvml:
-            own = [
-                process.usedGpuMemory
-                for handle in _list_handles(nvml)
-                for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)
-                if process.pid == os.getpid()
-            ]
-    except _Unknown as why:
-        return None, str(why)
+
+    def read(nvml: Any, handles: list[Any]) -> list[Any]:
+        every = (p for each in handles for p in nvml.nvmlDeviceGetComputeRunningProcesses(each))
+        return [process.usedGpuMemory for process in every if process.pid == os.getpid()]
+
+    own, reason = _ask_driver(read)
+    if own is None:
+        return None, reason
     if not own or None in own:
         return None, "the driver does not say it of this process (as in a container)"
     return sum(own), None
 
 
-class _Unknown(Exception):
-    """Why there is nothing to be had."""
-
-
-@contextmanager
-def _open_nvml() -> Iterator[Any]:
+def _ask_driver(ask: Callable[[Any, list[Any]], T]) -> tuple[T | None, str | None]:
+    """Return what the driver answers of its cards; or None, and why."""
     try:
         nvml: Any = importlib.import_module("pynvml")
     except ImportError:
-        raise _Unknown("nvidia-ml-py is not installed (pip install nvidia-ml-py)") from None
+        return None, "nvidia-ml-py is not installed (pip install nvidia-ml-py)"
     try:
         nvml.nvmlInit()
+        try:
+            count = nvml.nvmlDeviceGetCount()
+            return ask(nvml, [nvml.nvmlDeviceGetHandleByIndex(each) for each in range(count)]), None
+        finally:
+            nvml.nvmlShutdown()
     except nvml.NVMLError as error:
-        raise _Unknown(f"NVML: {error}") from None
-    try:
-        yield nvml
-    except nvml.NVMLError as error:
-        raise _Unknown(f"NVML: {error}") from None
-    finally:
-        nvml.nvmlShutdown()
-
-
-def _list_handles(nvml: Any) -> Iterator[Any]:
-    for index in range(nvml.nvmlDeviceGetCount()):
-        yield nvml.nvmlDeviceGetHandleByIndex(index)
+        return None, f"NVML: {error}"
 
 
 def _describe_card(nvml: Any, handle: Any) -> Card:

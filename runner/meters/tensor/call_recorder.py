@@ -22,11 +22,12 @@ each frame that it sees, library frames too, and so keeps tensors alive that the
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ class CallRecorder:
         self._scratch = scratch
         self.recording = Recording(self._stacks)
         self._local = threading.local()
-        self._undo: list[Callable[[], object]] = []
+        self._undo = ExitStack()
 
     def start(self) -> None:
         """Put a wrapper around each door. To be called by the thread that makes the marks.
@@ -98,7 +99,11 @@ class CallRecorder:
         self._ask_xla_for_its_plans()
         doors = {"TFE_Py_FastPathExecute": 1, "TFE_Py_Execute": 2, "TFE_Py_ExecuteCancelable": 2}
         for name, argument in doors.items():
-            self._replace(pywrap_tfe, name, functools.partial(self._wrap, called=argument))
+            self._replace(pywrap_tfe, name, partial(self._wrap, called=argument))
+        self._replace(
+            pywrap_tf_session, "TF_SessionRun_wrapper", partial(self._wrap, called=SESSION)
+        )
+        self._replace(ops, "_create_c_op", partial(self._wrap, called=BUILDING))
         self._replace(constant_op, "convert_to_eager_tensor", self._wrap_conversion)
         self._replace(pywrap_tfe, "TFE_Py_TapeGradient", self._wrap_backward)
         for name in ("jacobian", "batch_jacobian"):  # what they run, they trace or loop over first
@@ -106,15 +111,12 @@ class CallRecorder:
         # The runtime keeps the gradient function that it was given: it is not looked up by name.
         register, plain = pywrap_tfe.TFE_Py_RegisterGradientFunction, backprop._gradient_function
         register(self._wrap_gradient(plain))
-        self._undo.append(lambda: register(plain))
-        in_session = functools.partial(self._wrap, called=SESSION)
-        self._replace(pywrap_tf_session, "TF_SessionRun_wrapper", in_session)
-        self._replace(ops, "_create_c_op", functools.partial(self._wrap, called=BUILDING))
+        self._undo.callback(register, plain)
         self._replace(ops.Graph, "_create_op_helper", self._wrap_node)
         self._replace(loader, "load_ast", self._wrap_loading)
         pipelines, wrap = self.recording.pipelines, self._wrap_dataset
-        make = functools.partial(wrap, note=pipelines.note_stage, argument=0)
-        iterate = functools.partial(wrap, note=pipelines.note_iteration, argument=1)
+        make = partial(wrap, note=pipelines.note_stage, argument=0)
+        iterate = partial(wrap, note=pipelines.note_iteration, argument=1)
         self._replace(dataset_ops.DatasetV2, "__init__", make)
         self._replace(iterator_ops.OwnedIterator, "_create_iterator", iterate)
 
@@ -127,13 +129,12 @@ class CallRecorder:
 
     def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         plain = getattr(owner, name)
-        setattr(owner, name, functools.wraps(plain)(wrap(plain)))
-        self._undo.append(lambda: setattr(owner, name, plain))
+        setattr(owner, name, wraps(plain)(wrap(plain)))
+        self._undo.callback(setattr, owner, name, plain)
 
     def stop(self) -> None:
         """Take the wrappers away; what was seen stays."""
-        while self._undo:
-            self._undo.pop()()
+        self._undo.close()
 
     def _find_log(self) -> ThreadLog:
         try:
