@@ -20,6 +20,7 @@ and are asked about once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -175,15 +176,18 @@ class Attribution:
     def open_block(self, label: Label) -> list[list[Piece]]:
         """Return what the blocks of a label hold, one after the other; nothing if it is not a block
         of XLA's, or one whose plan could not be read."""
-        if not label.block_bytes:
+        plans, called = self._recording.plans, label.origin.called
+        if plans is None or not label.block_bytes:
             return []
-        blocks = self._origins.open_block(label.origin.called, label.block_bytes)
+        to_path = partial(self._origins.find_path, function=called)
+        blocks = plans.open(called, label.block_bytes, to_path)
         return [[self._describe_piece(buffer, label) for buffer in block] for block in blocks]
 
     def _describe_piece(self, buffer: Buffer, block: Label) -> Piece:
         origin, op, scope = block.origin, buffer.op, block.scope
         if buffer.node:
-            origin = self._origins.find_node(buffer.node, block.origin)
+            if found := self._origins.find_node(buffer.node, origin.called):
+                origin = found._replace(called=origin.called)
             op, scope = name_op(buffer.node, "", {buffer.node: buffer.op})
             scope = _choose_scope(scope, origin)
         label = Label(op, scope, buffer.shape, buffer.dtype, origin, block.block_bytes)
@@ -204,10 +208,6 @@ class Attribution:
                     f"is of in its block of {label.block_bytes:,} bytes"
                 )
         return None
-
-    def forget(self, before_ns: int) -> None:
-        """Drop what no later window asks for."""
-        self._recording.forget(before_ns)
 
 
 def _choose_scope(scope: str, origin: Origin) -> str:

@@ -134,14 +134,10 @@ class LifetimeTracker:
 
     def replay(self, events: Window, labels: Ints) -> Lifetimes:
         """Return the lives of a window's allocations; `labels` has a number for each of them."""
-        ranges = [
-            Range(
-                mark,
-                int(np.searchsorted(events.time_ns, mark.begin_ns, "left")),
-                int(np.searchsorted(events.time_ns, mark.end_ns, "right")),
-            )
-            for mark in events.marks
-        ]
+        times, marks = events.time_ns, events.marks
+        begins = np.searchsorted(times, [mark.begin_ns for mark in marks], "left").tolist()
+        ends = np.searchsorted(times, [mark.end_ns for mark in marks], "right").tolist()
+        ranges = list(map(Range, marks, begins, ends))
         steps = np.full(events.time_ns.size, NONE, np.int64)
         for mark, begin, end in ranges:
             if mark.name == Phase.STEPS:

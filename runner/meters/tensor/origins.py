@@ -21,7 +21,6 @@ import itertools
 import re
 from typing import NamedTuple
 
-from runner.meters.tensor.buffer_plans import Buffer
 from runner.meters.tensor.names import strip_library, to_forward, to_gradient, to_path
 from runner.meters.tensor.node_names import list_enclosing, list_original_names, list_spellings
 from runner.meters.tensor.recording import AMBIGUOUS, Node, Origin, Recording, Site
@@ -66,7 +65,7 @@ class OriginFinder:
             return self._find_in_pipeline(event)
         site = self._recording.sites[event.site] if event.site >= 0 else None
         if site is None or site.function:
-            found = self._find_node(event.node, site.function if site else "")
+            found = self.find_node(event.node, site.function if site else "")
             if found is not None and site is not None:
                 is_backward = found.is_backward or site.is_backward
                 found = found._replace(is_backward=is_backward, called=site.called)
@@ -98,7 +97,7 @@ class OriginFinder:
 
     def _find_in_pipeline(self, event: AllocationEvent) -> Origin:
         """Return the line of a node of a pipeline's functions, or else of the stage."""
-        found = self._find_node(event.node, _PIPELINE_GRAPH) if event.node else None
+        found = self.find_node(event.node, _PIPELINE_GRAPH) if event.node else None
         if found is not None:
             return found._replace(called=PIPELINE)
         stack = self._recording.pipelines.find_line(event.stages)
@@ -116,31 +115,18 @@ class OriginFinder:
         graph = _name_graph(call.called)
         for each in sorted(self._recording.compiled_calls, key=lambda each: each.graph != graph):
             if plans.has_block(each.function, size):
-                at = self._find_node(each.node, each.graph) or call
+                at = self.find_node(each.node, each.graph) or call
                 return at._replace(called=each.function, node="", op="", outputs=())
         return call
 
-    def open_block(self, function: str, size: int) -> tuple[tuple[Buffer, ...], ...]:
-        """Return what XLA put into a block; see `BufferPlans`."""
-        if self._recording.plans is None:
-            return ()
-        return self._recording.plans.open(
-            function, size, lambda node: self._find_path(node, function)
-        )
-
-    def _find_path(self, node: str, function: str) -> str:
+    def find_path(self, node: str, function: str) -> str:
         """Return a node with its scopes, those of a gradient where it is one by who made it."""
-        found, named = self._find_node(node, function), to_path(node)
+        found, named = self.find_node(node, function), to_path(node)
         scope, _, leaf = named.rpartition("/")
         if found is None or (not found.node and not found.is_backward):
             return named
         scope = to_gradient(scope) if found.is_backward else to_forward(scope)
         return f"{scope}/{leaf}" if scope else leaf
-
-    def find_node(self, name: str, call: Origin) -> Origin:
-        """Return the origin of a node of the function that was called, or else the call."""
-        found = self._find_node(name, call.called)
-        return call if found is None else found._replace(called=call.called)
 
     def _find_function(self, function: str) -> Origin | None:
         """Return where a function makes its first node: no line of the user's may call it, as a
@@ -150,7 +136,7 @@ class OriginFinder:
         found = map(self._read_stack, made)
         return next((origin for origin in found if not origin.is_library), None)
 
-    def _find_node(self, op: str, function: str) -> Origin | None:
+    def find_node(self, op: str, function: str) -> Origin | None:
         """Return the origin of a graph's node, by any name that it may have been made with: its
         own, that of what it differentiates, or that of what it is a part of."""
         graph = _name_graph(function)

@@ -56,15 +56,12 @@ class PipelineStages:
 
 def _match(names: list[str], stages: tuple[Stage, ...]) -> list[int]:
     """Return the stacks of the stages that are on a path, in its order."""
-    found, at = [], 0
+    found = []
     for name in names:
-        fits = (
-            place for place in range(at, len(stages)) if name.endswith(stages[place][0])
-        )  # `MapAndBatch` is two
-        place = next(fits, None)
-        if place is not None:
-            found.append(stages[place][1])
-            at = place + 1
+        fits = (at for at, (kind, _) in enumerate(stages) if name.endswith(kind))
+        if (at := next(fits, None)) is not None:  # `MapAndBatch` is two
+            found.append(stages[at][1])
+            stages = stages[at + 1 :]
     return found
 
 

@@ -112,7 +112,7 @@ class ThreadLog:
         return where[np.searchsorted(when, times, "right") - 1]
 
     def forget(self, before_ns: int) -> None:
-        """Drop what no later window asks for: all but where the thread is."""
+        """Drop all but where the thread is."""
         del self.passes[: sum(end <= before_ns for _, end in self.passes)]
         times = np.array(self.times, np.int64)
         keep = max(int(np.searchsorted(times, before_ns, "right")) - 1, 0)
@@ -183,6 +183,7 @@ class Recording:
         return np.array(sorted(found), np.int64).reshape(-1, 2)
 
     def forget(self, before_ns: int) -> None:
+        """Drop what no later window asks for."""
         for log in list(self.logs.values()):
             log.forget(before_ns)
 

@@ -85,7 +85,8 @@ class Replay:
         """`allocator`: a pattern for the name of the one whose events count; `recording`: which
         line of the user's was in TensorFlow when."""
         self._allocator = allocator
-        self._attribution = Attribution(recording or Recording())
+        self._recording = recording or Recording()
+        self._attribution = Attribution(self._recording)
         self._tracker = LifetimeTracker(allocator)
         self._peaks = PeakFinder(self._attribution.find_turns)
         self._start_ns: int | None = None
@@ -123,7 +124,7 @@ class Replay:
             10 * MOST_POINTS,
         )
         if window.time_ns.size:
-            self._attribution.forget(int(window.time_ns[-1]))
+            self._recording.forget(int(window.time_ns[-1]))
 
     def _describe_stretch(self, found: Lifetimes, one: Range) -> Stretch:
         _, levels = found.draw_curve(one)

@@ -178,9 +178,7 @@ class _PlaneReader:
                 spans.setdefault(role, []).append((time_ns, end_ns, self._number_name(name)))
         rows = np.array(flat, np.int64).reshape(-1, len(_COLUMNS))
         columns = dict(zip(_COLUMNS, rows.T, strict=True))
-        columns["thread"][:] = (
-            MARKING if is_marking else line.id & 0xFFFF_FFFF
-        )  # others have more bits
+        columns["thread"][:] = MARKING if is_marking else line.id & 0xFFFF_FFFF  # some have more
         columns["on_data_thread"][:] = line.name.startswith(_DATA_THREADS)
         nameless = np.flatnonzero((columns["shape"] == NONE) & (columns["freed"] == 0))
         times = columns["time_ns"][nameless].tolist()

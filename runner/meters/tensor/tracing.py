@@ -88,14 +88,14 @@ class AllocationTracing:
         self._is_full = False
         self._finished = threading.Event()
         self._watchdog = threading.Thread(target=self._watch, name="trace-watchdog", daemon=True)
-        self._profiler: _OwnProfiler | None = None
+        self._profiler = _OwnProfiler()
 
     def start(self) -> None:
         """Begin to trace. Call it before the first op: what was there before can't be seen."""
         if malloc.info is None:
             self._reason = "this malloc isn't glibc's, so what the profiler holds can't be bounded"
             return
-        self._profiler = _OwnProfiler()
+        self._profiler.take_over()
         if self._parts_build:
             self._thread = threading.get_ident()
             signal.signal(_PART, self._part_build)
@@ -146,8 +146,7 @@ class AllocationTracing:
         if self._watchdog.is_alive():
             self._watchdog.join()
         self._close(reopen=False)
-        if self._profiler is not None:
-            self._profiler.give_back()
+        self._profiler.give_back()
         if self._reason is not None:
             return NoAllocations(self._reason)
         import tensorflow as tf
@@ -155,7 +154,6 @@ class AllocationTracing:
         return distrust_untried(self._replay.result(), tf.__version__)
 
     def _open(self) -> None:
-        assert self._profiler is not None
         self._empty_bytes = _read_heap_bytes()
         self._is_full = False
         try:
@@ -185,7 +183,6 @@ class AllocationTracing:
 
     def _read_trace(self) -> bytes | None:
         """Stop the profiler, and return what it wrote; None where it could not write."""
-        assert self._profiler is not None
         self._is_tracing = False
         try:
             self._profiler.stop(save=True)
@@ -200,7 +197,6 @@ class AllocationTracing:
 
     def _give_up(self, reason: str) -> None:
         """Stop tracing and drop the events unwritten."""
-        assert self._profiler is not None
         self._reason = self._reason or reason
         if self._is_tracing:
             self._is_tracing = False
@@ -232,7 +228,7 @@ def distrust_untried(result: TraceResult, version: str) -> TraceResult | NoAlloc
 
 
 class _OwnProfiler:
-    """TensorFlow's profiler, with whatever the program starts in the meantime put off."""
+    """TensorFlow's profiler; what the program starts until it is given back is put off."""
 
     def __init__(self) -> None:
         import tensorflow as tf
@@ -243,6 +239,8 @@ class _OwnProfiler:
         self._options = profiler_v2.ProfilerOptions(host_tracer_level=2, device_tracer_level=0)
         self._is_put_off = False
         """The program has started one, and not stopped it."""
+
+    def take_over(self) -> None:
         self._replace(self._start_users, self._stop_users)
 
     def _replace(self, start: Callable[..., None], stop: Callable[..., None]) -> None:
