@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -300,14 +300,14 @@ class _Finder(MetaPathFinder):
             return None
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, change)
+            spec.loader = _Loader(spec.loader, change)  # type: ignore[assignment]
         return spec
 
 
 _FINDER = _Finder()
 
 
-class _Loader(Loader):
+class _Loader:
     """Loads as another one does, and then calls what waits for the module."""
 
     def __init__(self, loader: Any, change: Callable[[ModuleType], None]) -> None:
@@ -316,10 +316,6 @@ class _Loader(Loader):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:

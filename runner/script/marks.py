@@ -83,10 +83,9 @@ class StepMarks:
         if not self._counts(kind, label) or self.is_stopped:
             return
         if self._at in (Phase.FIRST_CALL, Phase.STEPS):
-            if kind is not StepKind.UPDATE:
-                self._advance(Answer.VOID)
-            else:
+            if kind is StepKind.UPDATE:
                 return
+            self._advance(Answer.VOID)
         self.kind = kind
         is_at_will = isinstance(self._at, Rest) and (self._to_end or self._most_steps is not None)
         self._advance(Answer.MORE if is_at_will or self._at is Rest.ENOUGH else None)

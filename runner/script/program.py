@@ -162,9 +162,7 @@ def _decorate(tree: ast.AST, names: list[str]) -> None:
 
 
 def _wrap_named(names: list[str], mark: Callable[[Any], Any], module: ModuleType) -> None:
-    owner: Any = module
-    for name in names[:-1]:
-        owner = getattr(owner, name)
+    owner: Any = functools.reduce(getattr, names[:-1], module)
     setattr(owner, names[-1], mark(getattr(owner, names[-1])))
 
 

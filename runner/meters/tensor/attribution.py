@@ -1,8 +1,6 @@
 """Give each allocation its label: its op, its layer or scope, its shape, and the lines it is from.
 
-    event  --origins.py-->  origin: the line, the layer, forward or backward
-           --names.py---->  op and scope, from TensorFlow's own names
-           --here-------->  label: both together, by the rules below
+`origins` knows the line, the layer, and forward from backward, `names` what TensorFlow calls it:
 
     where                                               the label takes
     the origin knows the node, TensorFlow not its type  op and scope of the node as it was made

@@ -1,9 +1,5 @@
 """Record which line of the user's code is in TensorFlow, at every moment of a memory trial.
 
-    recorder = CallRecorder(own=[folder_of_the_scenario])
-    recorder.start()                       # before the first op
-    AllocationTracing(..., recording=recorder.recording)
-
 Python enters TensorFlow's runtime by few doors. Each gets a wrapper that walks the Python stack and
 notes the time, on the clock of the profiler:
 
@@ -70,10 +66,8 @@ class CallRecorder:
         self._undo = ExitStack()
 
     def start(self) -> None:
-        """Put a wrapper around each door. To be called by the thread that makes the marks.
-
-        Where TensorFlow's version was not tried and lacks a door, no line is recorded.
-        """
+        """Put a wrapper around each door, before the first op, in the thread that makes the marks.
+        Where TensorFlow's version was not tried and lacks a door, no line is recorded."""
         self._marking = threading.get_ident()
         try:
             self._wrap_doors()

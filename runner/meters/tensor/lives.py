@@ -87,7 +87,5 @@ def _draw_rest(born: Ints, died: Ints, sizes: Ints, end_ns: int, start_ns: int) 
     distinct, which = np.unique(times[within], return_inverse=True)
     levels = np.zeros(distinct.size, np.int64)
     np.add.at(levels, which.reshape(-1), changes[within])
-    return Curve(
-        tuple((int(time) - start_ns) / 1e9 for time in distinct),
-        tuple(int(level) for level in np.cumsum(levels)),
-    )
+    seconds = tuple((time - start_ns) / 1e9 for time in distinct.tolist())
+    return Curve(seconds, tuple(np.cumsum(levels).tolist()))

@@ -55,6 +55,12 @@ def count_bytes(shape: tuple[int, ...] | None, dtype: int) -> int | None:
     return None if shape is None or each is None else each * math.prod(shape)
 
 
+def parse_function(called: str) -> str:
+    """Return the name of a function as Python made it; nothing for what is none."""
+    found = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", called)
+    return found[1] if found else ""
+
+
 def name_op(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str]:
     """Return an allocation's op type, and the layer or scope that it belongs to.
 
@@ -68,8 +74,7 @@ def name_op(op: str, within: str, op_types: Mapping[str, str]) -> tuple[str, str
         an op's type (eager)       -                                itself            none
         a node's name (graph)      -                                of the node       its path
     """
-    function = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", op)
-    name = function[1] if function else ""
+    name = parse_function(op)
     if EXECUTABLE in within or within == f"{op}:{op}":  # TensorFlow 2.20 has only the latter
         return XLA, name
     if name:

@@ -18,10 +18,15 @@ is the pipeline's, too.
 from __future__ import annotations
 
 import itertools
-import re
 from typing import NamedTuple
 
-from runner.meters.tensor.names import strip_library, to_forward, to_gradient, to_path
+from runner.meters.tensor.names import (
+    parse_function,
+    strip_library,
+    to_forward,
+    to_gradient,
+    to_path,
+)
 from runner.meters.tensor.node_names import list_enclosing, list_original_names, list_spellings
 from runner.meters.tensor.recording import AMBIGUOUS, Node, Origin, Recording, Site
 from runner.meters.tensor.window import NONE
@@ -112,7 +117,7 @@ class OriginFinder:
         plans = self._recording.plans
         if plans is None or plans.has_block(call.called, size):
             return call
-        graph = _name_graph(call.called)
+        graph = parse_function(call.called) or call.called
         for each in sorted(self._recording.compiled_calls, key=lambda each: each.graph != graph):
             if plans.has_block(each.function, size):
                 at = self.find_node(each.node, each.graph) or call
@@ -131,7 +136,7 @@ class OriginFinder:
     def _find_function(self, function: str) -> Origin | None:
         """Return where a function makes its first node: no line of the user's may call it, as a
         step that the runner calls."""
-        graph = _name_graph(function)
+        graph = parse_function(function) or function
         made = (graphs[graph].stack for graphs in self._recording.nodes.values() if graph in graphs)
         found = map(self._read_stack, made)
         return next((origin for origin in found if not origin.is_library), None)
@@ -139,7 +144,7 @@ class OriginFinder:
     def find_node(self, op: str, function: str) -> Origin | None:
         """Return the origin of a graph's node, by any name that it may have been made with: its
         own, that of what it differentiates, or that of what it is a part of."""
-        graph = _name_graph(function)
+        graph = parse_function(function) or function
         spelled = ((name, self._find_named(name, graph)) for name in list_spellings(op))
         named, own = next(((name, node) for name, node in spelled if node is not None), ("", None))
         if own is not None and own.is_known:
@@ -170,9 +175,3 @@ class OriginFinder:
         frames = stacks.list_frames(stack)
         why = None if frames else "no line of Python's was on the stack but the runner's own"
         return Origin(frames, scope, is_backward, stacks.is_library(stack), why)
-
-
-def _name_graph(function: str) -> str:
-    """Return what TensorFlow calls the graph of the function that it calls so."""
-    called = re.fullmatch(r"__(?:inference|forward|backward)_(.+)_\d+", function)
-    return called[1] if called else function
