@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from runner.records import Phase
@@ -39,39 +40,33 @@ class ScriptStopped(BaseException):
     its own `finally` and `with`. No `Exception`, which a script may well catch."""
 
 
+@dataclass(eq=False)
 class StepMarks:
-    """Drives the phases of a trial from within the script."""
+    """Drives the phases of a trial from within the script, until `_most_steps` were taken, or the
+    phases have enough, or to its end."""
 
-    def __init__(
-        self,
-        phases: Phases,
-        most_steps: int | None = None,
-        to_end: bool = False,
-        known: StepKind | None = None,
-        will_train: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Stop after `most_steps`, or when the phases have enough, or never (`to_end`). `known`:
-        the kind that an earlier process has found; `will_train` guesses from the source, where a
-        batch of predict or evaluate comes first."""
-        self._phases = phases
-        self._most_steps = most_steps
-        self._to_end = to_end
-        self._known = known
-        self._will_train = will_train
-        self._at: Phase | Rest = Phase.BUILD
-        self._pid, self._thread = os.getpid(), threading.get_ident()
-        self.kind: StepKind | None = None
-        """Of the step that is open, or of those that were counted."""
-        self.label: str | None = None
-        """What a step is, in words."""
-        self.steps = 0
-        self.is_stopped = False
-        self.start_anew: StepKind | None = None
-        """The kind that counts, where another one was counted in this process."""
-        self.passed_over: dict[StepKind, str] = {}
-        """What was seen and did not count, by kind, in words."""
-        self.is_elsewhere = False
-        """Steps were taken by another thread than the script's own."""
+    _phases: Phases
+    _most_steps: int | None = None
+    _to_end: bool = False
+    _known: StepKind | None = None
+    """The kind that an earlier process has found."""
+    _will_train: Callable[[], bool] = lambda: False
+    """Guesses from the source, where a batch of predict or evaluate comes first."""
+    _at: Phase | Rest = Phase.BUILD
+    _pid: int = field(default_factory=os.getpid)
+    _thread: int = field(default_factory=threading.get_ident)
+    kind: StepKind | None = None
+    """Of the step that is open, or of those that were counted."""
+    label: str | None = None
+    """What a step is, in words."""
+    steps: int = 0
+    is_stopped: bool = False
+    start_anew: StepKind | None = None
+    """The kind that counts, where another one was counted in this process."""
+    passed_over: dict[StepKind, str] = field(default_factory=dict)
+    """What was seen and did not count, by kind, in words."""
+    is_elsewhere: bool = False
+    """Steps were taken by another thread than the script's own."""
 
     @property
     def is_building(self) -> bool:

@@ -16,7 +16,7 @@ from runner.facts import ProgramFacts, TrialFacts
 from runner.meters.host import malloc
 from runner.processes.protocol import Channel
 from runner.records import ChildMessage, Phase, TrialResult
-from runner.scenario import Function, Program, Step
+from runner.scenario import Program, Step
 from runner.trial import host_limit
 from runner.trial.phases import Meter
 
@@ -42,35 +42,6 @@ class PreparedTrial:
     salvage: Callable[[], Salvage] = Salvage
 
 
-@dataclass
-class ScenarioBench:
-    """The `Bench` that a scenario builds on."""
-
-    seed: int
-    note: str | None
-    load_function: Callable[[], Any] | None
-    _batch_size: int
-    _execution: Any
-    _facts: TrialFacts
-
-    @property
-    def batch_size(self) -> int:
-        """A scenario that never asks has no examples to count."""
-        self._facts.batched = True
-        return self._batch_size
-
-    @property
-    def execution(self) -> str:
-        return str(self._execution.name)
-
-    def note_program(self, program: ProgramFacts) -> None:
-        self._facts.program = program
-
-    def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
-        compiled: Function = self._execution.compile(function, reduce_retracing=reduce_retracing)
-        return compiled
-
-
 class TrialSetup:
     """The device and the execution of a trial; no op has run yet."""
 
@@ -94,18 +65,9 @@ class TrialSetup:
         """Build the scenario's step."""
         import tensorflow as tf
 
-        function = self.experiment.function
         if self.execution.name != "own":  # a program sets its seeds itself
             tf.random.set_seed(self.experiment.seed)
-        bench = ScenarioBench(
-            seed=self.experiment.seed,
-            note=self.spec.note,
-            load_function=function.load if function else None,
-            _batch_size=self.experiment.batch_size,
-            _execution=self.execution,
-            _facts=self.facts,
-        )
-        return self.experiment.scenario.build(bench)
+        return self.experiment.scenario.build(ScenarioBench(self))
 
     def announce(
         self, meter: Meter, before_step: Callable[[int], None] = lambda step: None
@@ -121,6 +83,26 @@ class TrialSetup:
             return Path(folder)
         module = sys.modules[type(self.experiment.scenario).__module__]
         return Path(str(module.__file__)).parent
+
+
+class ScenarioBench:
+    """The `Bench` that a scenario builds on."""
+
+    def __init__(self, setup: TrialSetup) -> None:
+        experiment = setup.experiment
+        self.seed, self.note = experiment.seed, setup.spec.note
+        self.load_function = experiment.function.load if experiment.function else None
+        self.execution, self.compile = setup.execution.name, setup.execution.compile
+        self._setup = setup
+
+    @property
+    def batch_size(self) -> int:
+        """A scenario that never asks has no examples to count."""
+        self._setup.facts.batched = True
+        return self._setup.experiment.batch_size
+
+    def note_program(self, program: ProgramFacts) -> None:
+        self._setup.facts.program = program
 
 
 def _clear_session() -> None:
