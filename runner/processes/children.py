@@ -270,9 +270,8 @@ class Child:
 
     def has_left(self) -> bool:
         """Return True if it has left memory, or is waited for no longer."""
-        if not process_tree.is_readable(self._lifeline.fileno(), 0.0):
-            return time.monotonic() > self._leaves_until
-        return True
+        is_late = time.monotonic() > self._leaves_until
+        return is_late or process_tree.is_readable(self._lifeline.fileno(), 0.0)
 
     def end(self) -> None:
         """Kill it and all that it started; wait until that is gone, whatever state it is in."""

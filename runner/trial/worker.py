@@ -78,19 +78,14 @@ def _prepare(spec: TrialSpec, channel: Channel, facts: TrialFacts) -> PreparedTr
     setup = TrialSetup(spec, channel, facts, exact=spec.kind == "memory")
     match spec.kind:
         case "timing":
-            from runner.trial import timing_trial
-
-            return timing_trial.prepare(setup)
+            from runner.trial.timing_trial import prepare
         case "memory":
-            from runner.trial import memory_trial
-
-            return memory_trial.prepare(setup)
+            from runner.trial.memory_trial import prepare
         case "host":
-            from runner.trial import host_trial
-
-            return host_trial.prepare(setup)
-    # No trial, but the question whether the device is there.
-    return PreparedTrial(TrialResult, lambda result: result)
+            from runner.trial.host_trial import prepare
+        case _:  # no trial, but the question whether the device is there
+            return PreparedTrial(TrialResult, lambda result: result)
+    return prepare(setup)
 
 
 def _explain(

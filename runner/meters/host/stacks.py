@@ -143,6 +143,7 @@ def _describe(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
     op = next((name for name, file, _ in inside if _GENERATED.search(file)), None)
     op = op and op.removesuffix("_eager_fallback")
     under = f" under {called}" if called else ""
+    named = f", op {op}" if op and op != called else ""
     if kind == "tensor" and any("ConvertToEagerTensor" in name for name in native):
         return f"tensors made of Python values{under}"
     if kind == "tensor":
@@ -154,9 +155,8 @@ def _describe(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
     if kind == "python":
         return f"Python objects made{under}" if called else "Python objects"
     if _is_of_onednn(native):
-        return f"{ONEDNN}{under}{f', op {op}' if op and op != called else ''}"
+        return f"{ONEDNN}{under}{named}"
     by = next((_shorten(name) for name in native if not _BY_THE_WAY.search(name)), None)
-    named = f", op {op}" if op and op != called else ""
     return f"C++ memory{under}{named}{f' ({by})' if by else ''}"
 
 

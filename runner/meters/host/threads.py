@@ -26,17 +26,13 @@ class ThreadMeter:
         self._counts.append(len(os.listdir("/proc/self/task")))  # noqa: PTH208
 
     def look(self) -> None:
-        if self._has_grown:
+        if self._counts[-1] != self._counts[0]:
             smaps = Path("/proc/self/smaps").read_text()
             self._looks.append(measure_stacks(smaps.splitlines()))
 
-    @property
-    def _has_grown(self) -> bool:
-        return self._counts[-1] != self._counts[0]
-
     def find_survivors(self) -> list[Survivor]:
         """Return what more threads hold: nothing where there are as many as at the first mark."""
-        if not self._has_grown:
+        if not self._looks:
             return []
         before, after = self._looks
         more = len(after) - len(before)
