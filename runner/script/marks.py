@@ -1,17 +1,9 @@
 """Turn what is seen of a script into the phases of its trial: where each of its steps begins and
-ends, and when it has taken enough of them.
+ends, and when it has taken enough of them. The README has the table of what is a step.
 
-    seen                               begins                    ends
-    a call of the step that is named   the call                  its return
-    Keras' fit                         on_train_batch_begin      on_train_batch_end
-    an optimizer's update              where the one before it   the update, or the session.run or
-                                       ended (the first: with    the tf.function that contains it
-                                       the tape or the call)
-    predict, evaluate                  on_predict_batch_begin    on_predict_batch_end
-
-Core: standard library only. The first of these kinds that a script has counts, and none below it.
-What a script will do is not known before it does it: where a higher kind comes after a lower one
-was counted, the trial starts anew, in a process that knows.
+Core: standard library only. Of the kinds of steps the first that a script has counts, and none
+below it. What a script will do is not known before it does it: where a higher kind comes after a
+lower one was counted, the trial starts anew, in a process that knows.
 """
 
 from __future__ import annotations
