@@ -24,19 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from runner.allocations import GRADIENT
+from runner.meters.tensor import names
 from runner.meters.tensor.backward_start import find_turns, is_differentiated, list_differentiated
 from runner.meters.tensor.buffer_plans import Buffer
 from runner.meters.tensor.lifetimes import Lifetimes
-from runner.meters.tensor.names import (
-    UNKNOWN,
-    XLA,
-    name_dtype,
-    name_op,
-    parse_shape,
-    to_forward,
-    to_gradient,
-    to_path,
-)
 from runner.meters.tensor.origins import PIPELINE, UNRECORDED, AllocationEvent, OriginFinder
 from runner.meters.tensor.pipeline_stages import get_last_stage
 from runner.meters.tensor.recording import BUILDING, Origin, Recording
@@ -103,7 +94,7 @@ class Attribution:
                 known[key] = number = self._numbers.setdefault(label, len(self._numbers))
                 if number == len(self._paths):
                     self._paths.append(set())
-                self._paths[number].add(to_path(node))
+                self._paths[number].add(names.to_path(node))
             numbers.append(known[key])
         return np.array(numbers, np.int64)
 
@@ -117,30 +108,30 @@ class Attribution:
         event = AllocationEvent(site, node, stages, bool(window.on_data_thread[row]))
         origin = self._origins.find(event)
 
-        name, scope = name_op(op, within, self.op_types)
+        name, scope = names.name_op(op, within, self.op_types)
         if origin.op and node not in self.op_types:  # a node as it was made
             made = origin.node or node
-            name, scope = name_op(made, "", {made: origin.op})
-        if name == XLA:
+            name, scope = names.name_op(made, "", {made: origin.op})
+        if name == names.XLA:
             origin = self._origins.find_compiled(origin, size)
-            scope = scope or name_op(origin.called, "", {})[1]
-        if name == UNKNOWN and origin.called:
+            scope = scope or names.name_op(origin.called, "", {})[1]
+        if name == names.UNKNOWN and origin.called:
             name = origin.called if origin.called == BUILDING else f"for {origin.called}"
         if stages and not node:
             name = f"{PIPELINE} {get_last_stage(stages)}"
 
-        shape = parse_shape(window.text(window.shape[row]))
-        dtype = name_dtype(int(window.dtype[row]))
+        shape = names.parse_shape(window.text(window.shape[row]))
+        dtype = names.name_dtype(int(window.dtype[row]))
         is_run = shape is not None  # TensorFlow says the shape of what an op asks for
         if not is_run and (output := origin.find_output(size)) is not None:
-            shape, dtype = output[0], name_dtype(output[1])
+            shape, dtype = output[0], names.name_dtype(output[1])
         label = Label(
             op=name,
             scope=_choose_scope(scope or origin.scope, origin),
             shape=shape,
             dtype=dtype,
             origin=origin._replace(outputs=(), node="", op=""),
-            block_bytes=size if name == XLA else 0,
+            block_bytes=size if name == names.XLA else 0,
             is_run=is_run,
         )
         return label, node
@@ -186,7 +177,7 @@ class Attribution:
         if buffer.node:
             if found := self._origins.find_node(buffer.node, origin.called):
                 origin = found._replace(called=origin.called)
-            op, scope = name_op(buffer.node, "", {buffer.node: buffer.op})
+            op, scope = names.name_op(buffer.node, "", {buffer.node: buffer.op})
             scope = _choose_scope(scope, origin)
         label = Label(op, scope, buffer.shape, buffer.dtype, origin, block.block_bytes)
         return Piece(label, buffer.bytes, buffer.is_for_gradient)
@@ -211,5 +202,5 @@ class Attribution:
 def _choose_scope(scope: str, origin: Origin) -> str:
     """Return the scope in the pass that the origin knows."""
     if origin.is_backward:
-        return to_gradient(scope)
-    return to_forward(scope) if origin.node else scope
+        return names.to_gradient(scope)
+    return names.to_forward(scope) if origin.node else scope

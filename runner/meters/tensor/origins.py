@@ -20,13 +20,7 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-from runner.meters.tensor.names import (
-    parse_function,
-    strip_library,
-    to_forward,
-    to_gradient,
-    to_path,
-)
+from runner.meters.tensor import names
 from runner.meters.tensor.node_names import list_enclosing, list_original_names, list_spellings
 from runner.meters.tensor.recording import AMBIGUOUS, Node, Origin, Recording, Site
 from runner.meters.tensor.window import NONE
@@ -86,7 +80,7 @@ class OriginFinder:
 
     def _is_of_pipeline(self, site: Site, node: str) -> bool:
         """Return whether the op is not the one called, and a node of a pipeline's function."""
-        if not site.called or strip_library(node) == site.called:
+        if not site.called or names.strip_library(node) == site.called:
             return False
         nodes = self._recording.nodes
         graphs = (graph for name in list_spellings(node) for graph in nodes.get(name, ()))
@@ -117,7 +111,7 @@ class OriginFinder:
         plans = self._recording.plans
         if plans is None or plans.has_block(call.called, size):
             return call
-        graph = parse_function(call.called) or call.called
+        graph = names.parse_function(call.called) or call.called
         for each in sorted(self._recording.compiled_calls, key=lambda each: each.graph != graph):
             if plans.has_block(each.function, size):
                 at = self.find_node(each.node, each.graph) or call
@@ -126,17 +120,17 @@ class OriginFinder:
 
     def find_path(self, node: str, function: str) -> str:
         """Return a node with its scopes, those of a gradient where it is one by who made it."""
-        found, named = self.find_node(node, function), to_path(node)
+        found, named = self.find_node(node, function), names.to_path(node)
         scope, _, leaf = named.rpartition("/")
         if found is None or (not found.node and not found.is_backward):
             return named
-        scope = to_gradient(scope) if found.is_backward else to_forward(scope)
+        scope = names.to_gradient(scope) if found.is_backward else names.to_forward(scope)
         return f"{scope}/{leaf}" if scope else leaf
 
     def _find_function(self, function: str) -> Origin | None:
         """Return where a function makes its first node: no line of the user's may call it, as a
         step that the runner calls."""
-        graph = parse_function(function) or function
+        graph = names.parse_function(function) or function
         made = (graphs[graph].stack for graphs in self._recording.nodes.values() if graph in graphs)
         found = map(self._read_stack, made)
         return next((origin for origin in found if not origin.is_library), None)
@@ -144,7 +138,7 @@ class OriginFinder:
     def find_node(self, op: str, function: str) -> Origin | None:
         """Return the origin of a graph's node, by any name that it may have been made with: its
         own, that of what it differentiates, or that of what it is a part of."""
-        graph = parse_function(function) or function
+        graph = names.parse_function(function) or function
         spelled = ((name, self._find_named(name, graph)) for name in list_spellings(op))
         named, own = next(((name, node) for name, node in spelled if node is not None), ("", None))
         if own is not None and own.is_known:
