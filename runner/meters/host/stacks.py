@@ -34,6 +34,12 @@ _TENSOR = re.compile(
     r"|^EagerTensor(FromHandle|_init)|^tensorflow::ConvertToEagerTensor"
 )
 """Its bytes, its handle in C++, and its object in Python: all three are there while it is."""
+_KINDS = {
+    _ONEDNN: "native",
+    _GRAPPLER: "graph",
+    _EXECUTABLE: "executable",
+    _TENSOR: "tensor",
+}
 _TRACING = re.compile(
     r"/tensorflow/python/(framework/(func_graph|op_def_library)\.py"
     r"|eager/polymorphic_function/(tracing_compilation|concrete_function|function_type_utils)\.py"
@@ -101,24 +107,14 @@ def _find_users(owners: Sequence[str]) -> int | None:
 
 
 def _tell_kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, known: bool) -> str:
-    if _is_of_onednn(native):
-        return "native"
-    if any(_GRAPPLER.search(name) for name in native):
-        return "graph"
-    if any(_EXECUTABLE.search(name) for name in native):
-        return "executable"
-    if any(_TENSOR.search(name) for name in native):
-        return "tensor"
+    for pattern, kind in _KINDS.items():
+        if any(map(pattern.search, native)):
+            return kind
     if any(_TRACING.search(file) or name in _MAKES_OPS for name, file, _ in inside):
         return "graph"
     if of_python or (not known and _is_in_python_thread(native)):
         return "python"
     return "native" if not known or _is_through_tensorflow(inside, native) else "python"
-
-
-def _is_of_onednn(native: Sequence[str]) -> bool:
-    """Return whether oneDNN took it for a kernel that it keeps, one for each shape."""
-    return any(_ONEDNN.search(name) for name in native)
 
 
 def _is_through_tensorflow(inside: Sequence[Frame], native: Sequence[str]) -> bool:
@@ -154,7 +150,7 @@ def _describe(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
         return f"XLA's executables{under}"
     if kind == "python":
         return f"Python objects made{under}" if called else "Python objects"
-    if _is_of_onednn(native):
+    if any(map(_ONEDNN.search, native)):  # for a kernel that it keeps, one for each shape
         return f"{ONEDNN}{under}{named}"
     by = next((_shorten(name) for name in native if not _BY_THE_WAY.search(name)), None)
     return f"C++ memory{under}{named}{f' ({by})' if by else ''}"

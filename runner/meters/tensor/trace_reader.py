@@ -70,6 +70,8 @@ _START, _STEP = "profile_start_time", "index"
 
 _ALLOCATION, _FREE, _MARK, _STAGE, _CONSTANT, _EAGER_OP, _NODE, _EXECUTABLE = range(8)
 """The roles of events. The last five are spans that say what an allocation is for."""
+_ROLES = {"MemoryAllocation": _ALLOCATION, "MemoryDeallocation": _FREE, CONSTANT: _CONSTANT}
+_PREFIXES = {MARK: _MARK, ITERATOR: _STAGE, EAGER_OP: _EAGER_OP}
 
 _Span = tuple[int, int, int]
 """Begin, end, and the code of its name."""
@@ -216,18 +218,11 @@ def _decode(text: bytes) -> str:
 
 
 def _find_role(name: str, is_node: bool) -> int | None:
-    if name == "MemoryAllocation":
-        return _ALLOCATION
-    if name == "MemoryDeallocation":
-        return _FREE
-    if name.startswith(MARK):
-        return _MARK
-    if name.startswith(ITERATOR):
-        return _STAGE
-    if name == CONSTANT:
-        return _CONSTANT
-    if name.startswith(EAGER_OP):
-        return _EAGER_OP
+    if name in _ROLES:
+        return _ROLES[name]
+    for prefix, role in _PREFIXES.items():
+        if name.startswith(prefix):
+            return role
     if EXECUTABLE in name:
         return _EXECUTABLE
     return _NODE if is_node else None
