@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,31 +13,27 @@ from runner.facts import GrowingFunction
 from runner.meters.host.reference_chains import shorten
 
 
-class TraceCounter:
-    """Counts the traces of each function when it is made, and again when it is asked."""
+def count_traces(objects: list[Any]) -> dict[int, int]:
+    """Return how often each `tf.function` was traced so far, by its identity."""
+    return {id(each): each.experimental_get_tracing_count() for each in _list_functions(objects)}
 
-    def __init__(self, objects: list[Any]) -> None:
-        self._before = {
-            id(each): each.experimental_get_tracing_count() for each in _list_functions(objects)
-        }
 
-    def find_retraced(self, objects: list[Any], steps: int) -> list[GrowingFunction]:
-        """Return functions that were traced again, or made anew, every other step at least."""
-        found, anew = [], Counter[GrowingFunction]()
-        for each in _list_functions(objects):
-            if id(each) not in self._before:
-                anew[_describe_function(each)] += 1
-                continue
-            traces = each.experimental_get_tracing_count() - self._before[id(each)]
-            if traces >= max(2, steps / 2):
-                rate, differs = traces / steps, _find_difference(each)
-                found.append(
-                    replace(_describe_function(each), traces_per_step=rate, differs=differs)
-                )
-        for function, count in anew.items():
-            if count >= max(2, steps / 2):
-                found.append(replace(function, made_per_step=count / steps))
-        return found
+def find_retraced(
+    objects: list[Any], before: Mapping[int, int], steps: int
+) -> list[GrowingFunction]:
+    """Return functions that were traced again, or made anew, every other step at least."""
+    found, anew = [], Counter[GrowingFunction]()
+    least = max(2, steps / 2)
+    for each in _list_functions(objects):
+        if id(each) not in before:
+            anew[_describe_function(each)] += 1
+        elif (traces := each.experimental_get_tracing_count() - before[id(each)]) >= least:
+            rate, differs = traces / steps, _find_difference(each)
+            found.append(replace(_describe_function(each), traces_per_step=rate, differs=differs))
+    for function, count in anew.items():
+        if count >= least:
+            found.append(replace(function, made_per_step=count / steps))
+    return found
 
 
 def _list_functions(objects: list[Any]) -> list[Any]:

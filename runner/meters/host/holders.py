@@ -29,7 +29,7 @@ from typing import Any
 
 from runner.facts import Container, GrowingFunction, Survivor
 from runner.meters.host.counterfactual import Kept, Line, find_birth, measure_without
-from runner.meters.host.function_traces import TraceCounter
+from runner.meters.host.function_traces import count_traces, find_retraced
 from runner.meters.host.reference_chains import (
     CONTAINERS,
     Chain,
@@ -82,7 +82,7 @@ class HolderSearch:
     def begin(self, is_traced: bool = True) -> None:
         """Note what there is; trace what is made from now on, as `end` needs it."""
         gc.unfreeze()  # what TensorFlow made as it was imported may hold things, too
-        self._functions = TraceCounter(gc.get_objects())
+        self._traces = count_traces(gc.get_objects())
         gc.collect()
         objects = gc.get_objects()
         self._lengths = {id(each): _count_elements(each) for each in _list_containers(objects)}
@@ -98,7 +98,7 @@ class HolderSearch:
         again; `step` is the step itself. `survivors` are to be explained: without them nothing is
         emptied, and every way only reaches what grows."""
         gc.collect()
-        functions = self._functions.find_retraced(gc.get_objects(), steps)
+        functions = find_retraced(gc.get_objects(), self._traces, steps)
         # Nothing here may hold an element of them: it would not go when it is let go.
         ways = self._list_grown(steps, step)
         containers = list(self._judge(ways, _sum_rates(survivors), steps, step))
