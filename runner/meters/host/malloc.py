@@ -109,8 +109,7 @@ class MallocLog:
         self._used = 3 * _EVERY_ONE
         for row in range(self._used, len(self._rows), 3):
             if self._rows[row] % self._every == 0:
-                for column in range(3):
-                    self._rows[self._used + column] = self._rows[row + column]
+                self._rows[self._used : self._used + 3] = self._rows[row : row + 3]
                 self._used += 3
 
     def begin_collection(self) -> None:

@@ -34,12 +34,7 @@ _TENSOR = re.compile(
     r"|^EagerTensor(FromHandle|_init)|^tensorflow::ConvertToEagerTensor"
 )
 """Its bytes, its handle in C++, and its object in Python: all three are there while it is."""
-_KINDS = {
-    _ONEDNN: "native",
-    _GRAPPLER: "graph",
-    _EXECUTABLE: "executable",
-    _TENSOR: "tensor",
-}
+_KINDS = {_ONEDNN: "native", _GRAPPLER: "graph", _EXECUTABLE: "executable", _TENSOR: "tensor"}
 _TRACING = re.compile(
     r"/tensorflow/python/(framework/(func_graph|op_def_library)\.py"
     r"|eager/polymorphic_function/(tracing_compilation|concrete_function|function_type_utils)\.py"

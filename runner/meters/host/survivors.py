@@ -62,7 +62,6 @@ class SurvivorMeter:
 
         self._memray = memray
         self._file = Path(tempfile.gettempdir()) / f"host-{os.getpid()}.memray"
-        self._tracker: Any = None
         self._marks: list[float] = []
 
     def start(self) -> None:
@@ -79,9 +78,7 @@ class SurvivorMeter:
         Clock.sleep(_PAUSE_SECONDS)
 
     def stop(self) -> None:
-        if self._tracker is not None:
-            self._tracker.__exit__(None, None, None)
-            self._tracker = None
+        self._tracker.__exit__(None, None, None)
 
     def read(self) -> list[Survivor]:
         """Return the places whose live bytes differ between the first mark and the last, as the

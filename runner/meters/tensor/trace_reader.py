@@ -52,15 +52,8 @@ _NEEDED = {
 """The profiler's name of a stat, and our column of it."""
 _NUMBERS = {**_NEEDED, "data_type": "dtype"}
 _TEXTS = {"allocator_name": "allocator", "tf_op": "op", "shape": "shape"}
-_COLUMNS = (
-    *_NUMBERS.values(),
-    *_TEXTS.values(),
-    "time_ns",
-    "freed",
-    "thread",
-    "on_data_thread",
-    "within",
-)
+_OF_THE_EVENT = ("time_ns", "freed", "thread", "on_data_thread", "within")
+_COLUMNS = (*_NUMBERS.values(), *_TEXTS.values(), *_OF_THE_EVENT)
 _PLACES = {stat: _COLUMNS.index(column) for stat, column in (_NUMBERS | _TEXTS).items()}
 _TIME, _FREED = _COLUMNS.index("time_ns"), _COLUMNS.index("freed")
 
