@@ -113,15 +113,12 @@ class Zygote:
         with ExitStack() as theirs:
             lifeline, far_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             theirs.callback(far_end.close)
-            sent = [protocol.write_task(task)]
-            received = []
-            for _ in ("channel", "output"):
-                near, far = os.pipe()
-                received.append(near)
-                sent.append(far)
+            written = protocol.write_task(task)
+            (channel, far_channel), (output, far_output) = os.pipe(), os.pipe()
+            sent = [written, far_channel, far_output]
             for each in sent:
                 theirs.callback(os.close, each)
-            child = Child(self, lifeline, received[0], Output(received[1], log))
+            child = Child(self, lifeline, channel, Output(output, log))
             with suppress(OSError):  # it is gone, and so is the far end
                 socket.send_fds(self._requests, [b"."], [*sent, far_end.fileno()])
         try:

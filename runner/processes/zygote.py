@@ -92,12 +92,11 @@ class _Zygote:
         while True:
             patience = max(0.0, self._wait_until - time.monotonic())
             for key, _ in self._selector.select(patience if self._ended_children else None):
-                child = key.data()
-                if child is not None:
-                    return functools.partial(*child)
+                if (work := key.data()) is not None:
+                    return work  # type: ignore[no-any-return]
             self._report_ends()
 
-    def _fork(self) -> tuple[Callable[..., object], Task, Channel] | None:
+    def _fork(self) -> Callable[[], object] | None:
         _, descriptors, _, _ = socket.recv_fds(
             self._requests, 1, protocol.DESCRIPTORS, socket.MSG_CMSG_CLOEXEC
         )
@@ -127,9 +126,7 @@ class _Zygote:
         protocol.send(lifeline, Forked(pid))
         return None
 
-    def _become_child(
-        self, task: int, channel: int, output: int
-    ) -> tuple[Callable[..., object], Task, Channel]:
+    def _become_child(self, task: int, channel: int, output: int) -> Callable[[], object]:
         """Let go of all that is the zygote's."""
         signal.set_wakeup_fd(-1)
         for number in _WATCHED:
@@ -151,7 +148,7 @@ class _Zygote:
         os.close(output)
         sys.modules["__main__"] = ModuleType("__main__")  # start.py is nobody's script
         opened = protocol.read_task(task)
-        return _import(opened.entry), opened, Channel(channel)
+        return functools.partial(_import(opened.entry), opened, Channel(channel))
 
     def _kill(self, pid: int) -> None:
         """Kill a child: the parent has hung up its lifeline."""
@@ -163,14 +160,10 @@ class _Zygote:
     def _reap(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._ended, 4096)
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if not pid:
-                return
-            if lifeline := self._lifelines.pop(pid, None):
+        with suppress(ChildProcessError):  # once none is left
+            for pid, status in iter(functools.partial(os.waitpid, -1, os.WNOHANG), (0, 0)):
+                if (lifeline := self._lifelines.pop(pid, None)) is None:
+                    continue
                 with suppress(KeyError):
                     self._selector.unregister(lifeline)
                 self._ended_children.append((lifeline, Ended(os.waitstatus_to_exitcode(status))))
