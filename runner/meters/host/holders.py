@@ -223,9 +223,8 @@ class HolderSearch:
         while level and len(seen) < _MOST_INSIDE:
             below: list[Any] = []
             for each in level:
-                if id(each) in seen or id(each) in self._known:
-                    continue
-                if isinstance(each, type | types.ModuleType):
+                is_old = id(each) in seen or id(each) in self._known
+                if is_old or isinstance(each, type | types.ModuleType):
                     continue
                 seen.add(id(each))
                 if line := find_birth(each):

@@ -92,8 +92,7 @@ class ReferenceChains:
         level = [target]
         for _ in range(_MOST_LEVELS):
             for each in level:
-                root = self._describe_root(each, above)
-                if root:
+                if root := self._describe_root(each, above):
                     return self._make_chain(root, each, target, above)
             level = self._find_level_above(level, above)
         return None

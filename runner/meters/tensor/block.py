@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from runner.errors import Unavailable
@@ -165,10 +165,9 @@ def _find_allocator() -> str:
 
     if tf.config.list_logical_devices("GPU"):
         return name_allocator("gpu")
-    try:
+    is_exact = False
+    with suppress(ValueError):  # an allocator without figures
         is_exact = is_exact_allocator()
-    except ValueError:  # an allocator without figures
-        is_exact = False
     if not is_exact:
         raise Unavailable(
             "TensorFlow ran its first op before the measurement was asked for, and so took the CPU "

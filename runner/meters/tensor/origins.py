@@ -65,11 +65,9 @@ class OriginFinder:
         site = self._recording.sites[event.site] if event.site >= 0 else None
         if site is None or site.function:
             found = self.find_node(event.node, site.function if site else "")
-            if found is not None and site is not None:
-                is_backward = found.is_backward or site.is_backward
-                found = found._replace(is_backward=is_backward, called=site.called)
             if found is not None:
-                return found
+                is_backward = found.is_backward or (site is not None and site.is_backward)
+                return found._replace(is_backward=is_backward, called=site.called if site else "")
         elif self._is_of_pipeline(site, event.node):
             return self._find_in_pipeline(event)
         if event.site == AMBIGUOUS:
