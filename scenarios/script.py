@@ -53,8 +53,7 @@ class Script:
         run = ScriptRun(
             script=source.read_script(self.path),
             words=[_fill_in(word, bench) for word in self.argv],
-            most_steps=self.max_steps if isinstance(self.max_steps, int) else None,
-            to_end=self.max_steps is None,
+            max_steps=self.max_steps,
             step=self.step,
             note=bench.note,
             tell=bench.note_program,

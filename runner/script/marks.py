@@ -13,9 +13,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Literal
 
 from runner.records import Phase
 from runner.trial.phases import Answer, Phases, Rest
+
+MaxSteps = Literal["measured"] | int | None
+"""The steps after which a script is stopped: as many as the phases want; None: at its own end."""
 
 
 class StepKind(IntEnum):
@@ -34,12 +38,10 @@ class ScriptStopped(BaseException):
 
 @dataclass(eq=False)
 class StepMarks:
-    """Drives the phases of a trial from within the script, until `_most_steps` were taken, or the
-    phases have enough, or to its end."""
+    """Drives the phases of a trial from within the script."""
 
     _phases: Phases
-    _most_steps: int | None = None
-    _to_end: bool = False
+    _max_steps: MaxSteps = "measured"
     _known: StepKind | None = None
     """The kind that an earlier process has found."""
     _will_train: Callable[[], bool] = lambda: False
@@ -74,7 +76,7 @@ class StepMarks:
                 return
             self._advance(Answer.VOID)
         self.kind = kind
-        is_at_will = isinstance(self._at, Rest) and (self._to_end or self._most_steps is not None)
+        is_at_will = isinstance(self._at, Rest) and self._max_steps != "measured"
         self._advance(Answer.MORE if is_at_will or self._at is Rest.ENOUGH else None)
 
     def end(self, kind: StepKind, label: str) -> None:
@@ -88,9 +90,8 @@ class StepMarks:
         self.label = self.label or label
         self._advance(None)
         self.steps += 1
-        most = self._most_steps
-        is_last = self._at is Rest.ENOUGH if most is None else self.steps >= most
-        if is_last and not self._to_end:
+        is_measured = self._max_steps == "measured"
+        if self._at is Rest.ENOUGH if is_measured else self.steps == self._max_steps:
             self._stop()
         if kind is StepKind.UPDATE:
             self.begin(kind)

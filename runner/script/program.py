@@ -25,7 +25,7 @@ from runner.facts import ProgramFacts
 from runner.meters import code_owner
 from runner.scenario import StartAnew
 from runner.script.hooks import ScriptHooks, after_import
-from runner.script.marks import ScriptStopped, StepKind, StepMarks
+from runner.script.marks import MaxSteps, ScriptStopped, StepKind, StepMarks
 from runner.script.source import CodePiece, Script, list_changed
 from runner.trial.phases import Phases
 
@@ -39,9 +39,7 @@ class ScriptRun:
 
     script: Script
     words: Sequence[str]
-    most_steps: int | None
-    """None: as many as the phases want."""
-    to_end: bool
+    max_steps: MaxSteps
     step: str | None
     """`MODULE:FUNCTION`: what the user says is a step."""
     note: str | None
@@ -52,7 +50,7 @@ class ScriptRun:
         """Take the script through the phases of its trial, and return what they return."""
         known = StepKind[self.note] if self.note else StepKind.NAMED if self.step else None
         will_train = functools.cache(self._will_train)
-        marks = StepMarks(phases, self.most_steps, self.to_end, known, will_train)
+        marks = StepMarks(phases, self.max_steps, known, will_train)
         hooks = ScriptHooks(marks)
         hooks.install()
         main = self._make_main()

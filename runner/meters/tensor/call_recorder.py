@@ -256,10 +256,8 @@ class CallRecorder:
                 return self._find_node(op)
         for each in inputs or ():
             if getattr(each, "op", None) is not None:
-                fed = [op for op in each.consumers() if op.type == op_type]
-                nodes = {
-                    node for node in map(self._find_node, fed) if node and not node.is_backward
-                }
+                fed = map(self._find_node, (op for op in each.consumers() if op.type == op_type))
+                nodes = {node for node in fed if node and not node.is_backward}
                 if len(nodes) == 1:
                     return nodes.pop()
         return None

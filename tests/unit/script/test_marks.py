@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from runner.records import Phase
-from runner.script.marks import ScriptStopped, StepKind, StepMarks
+from runner.script.marks import MaxSteps, ScriptStopped, StepKind, StepMarks
 from runner.trial.phases import StepLimits, take_phases
 
 FEW = StepLimits(warmup_steps=0, steps=3, min_steps=3, max_seconds=100.0)
@@ -35,15 +35,14 @@ class Spans:
 
 def run(
     script: Callable[[StepMarks], None],
-    most_steps: int | None = None,
-    to_end: bool = False,
+    max_steps: MaxSteps = "measured",
     known: StepKind | None = None,
     will_train: bool = False,
 ) -> tuple[StepMarks, list[str]]:
     spans = Spans()
     phases = take_phases(spans, FEW, lambda: None)
     phases.send(None)
-    marks = StepMarks(phases, most_steps, to_end, known, lambda: will_train)
+    marks = StepMarks(phases, max_steps, known, lambda: will_train)
     with suppress(ScriptStopped):
         script(marks)
     marks.finish()
@@ -81,12 +80,12 @@ def test_each_update_ends_a_step_and_begins_the_next() -> None:
 
 def test_a_number_of_steps_is_kept_to_below_and_above_what_is_wanted() -> None:
     for most in (2, 7):
-        marks, _ = run(lambda marks: batches(marks, StepKind.BATCH, 100), most_steps=most)
+        marks, _ = run(lambda marks: batches(marks, StepKind.BATCH, 100), max_steps=most)
         assert marks.steps == most
 
 
 def test_a_script_that_may_run_to_its_end_does() -> None:
-    marks, spans = run(lambda marks: batches(marks, StepKind.BATCH, 9), to_end=True)
+    marks, spans = run(lambda marks: batches(marks, StepKind.BATCH, 9), max_steps=None)
     assert marks.steps == 9
     assert spans[-2:] == ["steps 7", "release 0"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from runner.records import Phase
 from runner.scenario import Program
-from runner.script.marks import ScriptStopped, StepKind, StepMarks
+from runner.script.marks import MaxSteps, ScriptStopped, StepKind, StepMarks
 from runner.trial.phases import Rest, StepLimits, run_phases, take_phases
 
 LIMITS = StepLimits(warmup_steps=1, steps=3, min_steps=2, max_seconds=100.0)
@@ -70,10 +70,9 @@ def test_a_step_that_fails_among_those_that_were_wanted_fails_the_trial() -> Non
         run_phases(lambda: lambda: next(left), phases(lambda number, seconds: True))
 
 
-@pytest.mark.parametrize(("most_steps", "to_end", "taken"), [(None, False, 51), (20, False, 20),
-                                                             (None, True, 100)])  # fmt: skip
+@pytest.mark.parametrize(("max_steps", "taken"), [("measured", 51), (20, 20), (None, 100)])
 def test_a_program_that_takes_as_many_steps_as_it_likes_is_asked_for_no_more(
-    most_steps: int | None, to_end: bool, taken: int
+    max_steps: MaxSteps, taken: int
 ) -> None:
     asked: list[int] = []
 
@@ -82,7 +81,7 @@ def test_a_program_that_takes_as_many_steps_as_it_likes_is_asked_for_no_more(
         return number < 50
 
     def run(phases: Any) -> int:
-        marks = StepMarks(phases, most_steps, to_end)
+        marks = StepMarks(phases, max_steps)
         try:
             for _ in range(100):
                 marks.begin(StepKind.NAMED)
