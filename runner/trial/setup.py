@@ -45,18 +45,15 @@ class PreparedTrial:
 class TrialSetup:
     """The device and the execution of a trial; no op has run yet."""
 
-    def __init__(
-        self, spec: TrialSpec, channel: Channel, facts: TrialFacts, *, exact: bool
-    ) -> None:
-        """Choose the device, for a memory trial with the `exact` allocator; `facts` takes what is
-        known of it."""
+    def __init__(self, spec: TrialSpec, channel: Channel, facts: TrialFacts) -> None:
+        """Choose the device; `facts` takes what is known of it."""
         from runner.trial.devices import choose_device  # here, so that a TensorFlow that can't be
         from runner.trial.execution import Execution  # loaded is told by the worker
 
         self.spec = spec
         self.experiment = spec.experiment
         self.facts = facts
-        self.device = choose_device(self.experiment.device, exact=exact)
+        self.device = choose_device(self.experiment.device, exact=spec.kind == "memory")
         facts.update(self.device.facts)
         self.execution = Execution(self.experiment.execution)
         self._channel = channel

@@ -75,7 +75,7 @@ def _prepare(spec: TrialSpec, channel: Channel, facts: TrialFacts) -> PreparedTr
     if loader.problem:
         raise RunnerError(f"TensorFlow could not be loaded.\n{loader.problem}")
     host_limit.impose(spec)
-    setup = TrialSetup(spec, channel, facts, exact=spec.kind == "memory")
+    setup = TrialSetup(spec, channel, facts)
     match spec.kind:
         case "timing":
             from runner.trial.timing_trial import prepare

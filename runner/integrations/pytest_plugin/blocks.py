@@ -38,9 +38,8 @@ class _Measurement:
 
     def _begin(self, phase: Phase, step: int = 0) -> None:
         if self._block is None:
-            self._block = MemoryBlock()
-        block = self._block
-        self._try(lambda: block.begin(phase, step))
+            self._block = self._try(MemoryBlock)
+        self._block.begin(phase, step)
 
     def _end(self) -> MemoryUse:
         block, self._block = self._block, None

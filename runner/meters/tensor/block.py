@@ -59,26 +59,35 @@ class BlockResult:
 
 
 class MemoryBlock:
-    """Measured from the first `begin` to `finish`, or to `abandon`; in the thread that began it."""
+    """Measured from when it is made to `finish`, or to `abandon`, in one thread. To make it raises
+    `Unavailable` where this process can't be measured."""
 
     def __init__(self) -> None:
-        self._tracing: AllocationTracing | None = None
+        from tensorflow.python.eager import context
+
+        pattern = _find_allocator()
+        context.context()._clear_caches()  # the scalars that it keeps for the next op
         self._recorder = CallRecorder()
-        self._hides_objects = False
         self._phase: Phase | None = None
         """Whose mark is open."""
+        self._hides_objects = gc.isenabled() and not gc.get_freeze_count()
+        if self._hides_objects:
+            _collect_garbage()
+            gc.freeze()
+            gc.collect()  # nothing, but the collector forgets how much it saw before
+        self._recorder.start()
+        self._tracing = AllocationTracing(pattern, recording=self._recorder.recording)
+        with _without_chatter():
+            self._tracing.start()
 
     def begin(self, phase: Phase, step: int = 0) -> None:
-        """Begin a phase, and end the one before. Raise `Unavailable` at the first one where this
-        process can't be measured."""
-        if self._tracing is None:
-            self._tracing = self._start()
+        """Begin a phase, and end the one before."""
         self.end()
         self._phase = phase
         self._tracing.begin(phase, step)
 
     def end(self) -> None:
-        if self._tracing is not None and self._phase is not None:
+        if self._phase is not None:
             import tensorflow as tf
 
             if tf.config.list_logical_devices("GPU"):
@@ -88,7 +97,6 @@ class MemoryBlock:
 
     def finish(self) -> BlockResult:
         """Collect what is garbage, and stop. Raises `Unavailable` where there are no figures."""
-        assert self._tracing is not None, "a block that never began"
         try:
             self.begin(Phase.COLLECTION)
             if gc.isenabled():
@@ -104,30 +112,12 @@ class MemoryBlock:
         return BlockResult(trial, found.checks.live_before_bytes if found.checks else 0)
 
     def abandon(self) -> None:
-        """Stop, whatever was seen; nothing happens where nothing is under way."""
-        if self._tracing is not None:
-            with _without_chatter():
-                self._tracing.finish()
-            self._leave()
-
-    def _start(self) -> AllocationTracing:
-        from tensorflow.python.eager import context
-
-        pattern = _find_allocator()
-        context.context()._clear_caches()  # the scalars that it keeps for the next op
-        self._hides_objects = gc.isenabled() and not gc.get_freeze_count()
-        if self._hides_objects:
-            _collect_garbage()
-            gc.freeze()
-            gc.collect()  # nothing, but the collector forgets how much it saw before
-        self._recorder.start()
-        tracing = AllocationTracing(pattern, recording=self._recorder.recording)
+        """Stop, whatever was seen."""
         with _without_chatter():
-            tracing.start()
-        return tracing
+            self._tracing.finish()
+        self._leave()
 
     def _leave(self) -> None:
-        self._tracing = None
         self._recorder.stop()
         if self._hides_objects:
             gc.unfreeze()
