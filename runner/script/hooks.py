@@ -52,6 +52,13 @@ class ScriptHooks:
     """Watches one process on behalf of its marks, to its end."""
 
     def __init__(self, marks: StepMarks) -> None:
+        """Put a wrapper around each door; of what is imported later, as it is imported."""
+        from tensorflow.python.client.session import BaseSession
+        from tensorflow.python.eager import backprop, context
+        from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+        from tensorflow.python.framework import ops
+        from tensorflow.python.training import optimizer as first_optimizers
+
         self._marks = marks
         self._has_optimizer = False
         self._is_updating = False
@@ -62,15 +69,6 @@ class ScriptHooks:
         self._graphs: WeakKeyDictionary[Any, _UpdatedGraph] = WeakKeyDictionary()
         """Those of TensorFlow 1 in which an optimizer has put an update."""
         self._candidates = 0
-
-    def install(self) -> None:
-        """Put a wrapper around each door; of what is imported later, as it is imported."""
-        from tensorflow.python.client.session import BaseSession
-        from tensorflow.python.eager import backprop, context
-        from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
-        from tensorflow.python.framework import ops
-        from tensorflow.python.training import optimizer as first_optimizers
-
         self._executing_eagerly = context.executing_eagerly
         self._default_graph = ops.get_default_graph
         self._replace(Function, "__call__", self._wrap_function)

@@ -52,7 +52,6 @@ class ScriptRun:
         will_train = functools.cache(self._will_train)
         marks = StepMarks(phases, self.max_steps, known, will_train)
         hooks = ScriptHooks(marks)
-        hooks.install()
         main = self._make_main()
         codes = self._compile(hooks, main)
         exits = _ExitFunctions()
