@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
-from runner.errors import BadInput
+from runner.errors import BadInput, get_first_line
 
 Target = Callable[..., Any] | str
 """A function, or an import path of one: `my_module:my_step`."""
@@ -208,11 +208,11 @@ def _explain_refusal(name: str, step: Any, error: Exception) -> BadInput:
         except Exception as reason:
             return BadInput(
                 f"{name}: uses {used!r}, a {type(value).__name__}, which can't be sent to the "
-                f"process that measures ({_first_line(reason)}).",
+                f"process that measures ({get_first_line(reason)[:200]}).",
                 _MAKE_INSIDE.format(name=used),
             )
     return BadInput(
-        f"{name}: can't be sent to the process that measures ({_first_line(error)}).",
+        f"{name}: can't be sent to the process that measures ({get_first_line(error)[:200]}).",
         "Put it into a module of its own, or make what it uses in a function that returns the "
         "step, and measure that function.",
     )
@@ -226,10 +226,6 @@ def _list_used(step: Any) -> Iterator[tuple[str, Any]]:
     with contextlib.suppress(TypeError, ValueError):
         found = inspect.getclosurevars(function)
         yield from {**found.globals, **found.nonlocals}.items()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]
 
 
 def _read_signature(step: Any) -> inspect.Signature | None:

@@ -94,6 +94,11 @@ def translate_write_error(error: OSError) -> WriteError:
     )
 
 
+def get_first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or else its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 class Interrupted(BaseException):
     """The user, or the machine, asked us to stop. No Exception: Hydra goes on after any of them."""
 

@@ -21,7 +21,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from runner import paths
 from runner.compose import ROOTS
-from runner.errors import BadInput, RunnerError, suggest
+from runner.errors import BadInput, RunnerError, get_first_line, suggest
 
 
 @contextmanager
@@ -78,11 +78,6 @@ def translate(error: Exception) -> BadInput:
         case UnicodeDecodeError():
             return BadInput(f"a YAML file is not UTF-8 text ({error.reason}).", "Save it as UTF-8.")
     return BadInput(get_first_line(error), _SEE_LIST)
-
-
-def get_first_line(error: Exception) -> str:
-    """Return the first line of an error's text, or else its type."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def suggest_root(name: str) -> str:

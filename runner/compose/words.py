@@ -25,8 +25,8 @@ from hydra.errors import HydraException
 
 from runner import paths
 from runner.compose import GROUPS, ROOTS
-from runner.compose.translation import get_first_line, suggest_root
-from runner.errors import BadInput, suggest
+from runner.compose.translation import suggest_root
+from runner.errors import BadInput, get_first_line, suggest
 
 MOST_CELLS = 100_000
 """More than anybody measures: a grid beyond it is a mistake."""
@@ -37,17 +37,11 @@ DEEPEST_NESTING = 30
 _SET_BY_FILE = ("._target_", "measure.name")
 """Fields by which a group's file names itself: changed, a record would name another."""
 
-_OUTPUTS_REMEDY = "RUNNER_OUTPUTS names a place."
-_LOG_REMEDY = "run.log has what a run says."
+_PLACES = ("hydra.sweep.dir", "hydra.sweep.subdir", "hydra.run.dir", "hydra.output_subdir")
+_LOGGING = ("hydra/job_logging", "hydra/hydra_logging", "hydra.job_logging", "hydra.hydra_logging")
 _SET_BY_RUNNER = {
-    "hydra.sweep.dir": _OUTPUTS_REMEDY,
-    "hydra.sweep.subdir": _OUTPUTS_REMEDY,
-    "hydra.run.dir": _OUTPUTS_REMEDY,
-    "hydra.output_subdir": _OUTPUTS_REMEDY,
-    "hydra/job_logging": _LOG_REMEDY,
-    "hydra/hydra_logging": _LOG_REMEDY,
-    "hydra.job_logging": _LOG_REMEDY,
-    "hydra.hydra_logging": _LOG_REMEDY,
+    **dict.fromkeys(_PLACES, "RUNNER_OUTPUTS names a place."),
+    **dict.fromkeys(_LOGGING, "run.log has what a run says."),
     "hydra.launcher.array_parallelism": "hydra.launcher.workers says how many run at once.",
     "hydra.launcher.nodes": "hydra.launcher.workers says how many run at once.",
     "hydra.launcher.submitit_folder": "The sweep's folder has it.",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runner.errors import StoreError
+from runner.errors import StoreError, get_first_line
 from runner.records import RECORD_FILE, Record
 from runner.store.content import list_figures
 
@@ -47,9 +47,9 @@ def log_record(record: Record, folder: Path, run_id: str) -> None:
         client.log_batch(run_id, metrics=metrics, tags=[RunTag(TAG, ",".join(known))])
         client.log_artifact(run_id, str(folder / RECORD_FILE), f"{ARTIFACTS}/{record.id}")
     except (MlflowException, OSError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = get_first_line(error)[:300]
         raise StoreError(
-            f"Not in the active MLflow run: {reason[:300]}", f"The record is in {folder}."
+            f"Not in the active MLflow run: {reason}", f"The record is in {folder}."
         ) from error
 
 

@@ -26,7 +26,7 @@ from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore, sqlalchemy
 from mlflow.utils.rest_utils import requests
 
 from runner import records
-from runner.errors import BadInput, RunnerError, StoreError, StoreOutOfReach
+from runner.errors import BadInput, RunnerError, StoreError, StoreOutOfReach, get_first_line
 from runner.metrics import METRICS
 from runner.records import RECORD_FILE
 from runner.store import views
@@ -430,4 +430,4 @@ def _find_reason(error: BaseException) -> str:
         if isinstance(cause, OSError) and cause.strerror:
             return f"{cause.filename}: {cause.strerror}" if cause.filename else cause.strerror
         cause = cause.__cause__ or cause.__context__
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return get_first_line(error)[:300]

@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.engine.cluster.cell_queue import CellQueue
 from runner.engine.cluster.worker import CommandContext, take_cells
-from runner.errors import ServerError, Unavailable
+from runner.errors import ServerError, Unavailable, get_first_line
 from runner.records import LOG_FILE
 
 _END_SECONDS = 10.0
@@ -65,9 +65,8 @@ class RayCluster:
                 result = worker.take_cells.remote(queue.folder, name, CommandContext.read())
                 self._actors[name] = worker, result
         except Exception as error:  # no Ray at that address, or a field that it does not have
-            lines = str(error).strip().splitlines() or [type(error).__name__]
             raise ServerError(
-                f"Ray did not take the workers: {lines[0]}",
+                f"Ray did not take the workers: {get_first_line(error)}",
                 "Look at hydra.launcher.ray, all of it.",
             ) from error
         return names
