@@ -9,6 +9,7 @@ def hunt(cell):
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from runner.engine.requests import Request
@@ -23,23 +24,20 @@ class _OpenDialogue:
     wanted: Sequence[Request] = ()
     runs: dict[str, Run] = field(default_factory=dict)
     """By place; those that the dialogue waits for and that are there."""
-    is_begun: bool = False
 
     def advance(self) -> Sequence[Request]:
         """Return what the dialogue asks for next, once all that it asked for is there.
 
         While it waits, and when it is over, that is nothing.
         """
-        if self.is_begun and (not self.wanted or len(self.runs) < len(self.wanted)):
+        if len(self.runs) < len(self.wanted):
             return ()
         runs = [self.runs[request.place] for request in self.wanted]
-        is_first, self.is_begun, self.runs = not self.is_begun, True, {}
-        try:
-            self.wanted = next(self.dialogue) if is_first else self.dialogue.send(runs)
+        self.wanted, self.runs = (), {}
+        with suppress(StopIteration):  # it is over, or was before
+            self.wanted = self.dialogue.send(runs) if runs else next(self.dialogue)
             while not self.wanted:  # it wanted nothing after all
                 self.wanted = self.dialogue.send([])
-        except StopIteration:
-            self.wanted = ()
         return self.wanted
 
 

@@ -67,10 +67,12 @@ _NODE_FILE = "node.json"
 
 def describe_machine() -> Machine:
     """Return what this machine is, as read once when a measurement begins."""
+    facts = Path("/proc/cpuinfo").read_text().splitlines()
+    models = (fact.partition(":")[2].strip() for fact in facts if fact.startswith("model name"))
     return Machine(
         versions=_read_versions(),
         python=platform.python_version(),
-        cpu=_read_cpu_model(),
+        cpu=next(models, platform.machine()),
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         kernel=platform.release(),
@@ -184,13 +186,6 @@ def _read_versions() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found
-
-
-def _read_cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
 
 
 def _read_git_state(folder: Path | None) -> GitState | None:

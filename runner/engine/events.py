@@ -118,11 +118,9 @@ class Listener(Protocol):
 
     def on(self, event: Event) -> None:
         """Handle an event. An exception becomes a warning, and the measurement goes on."""
-        ...
 
     def close(self) -> None:
         """Let go of what it holds, whatever has happened."""
-        ...
 
 
 @dataclass
@@ -148,7 +146,6 @@ class Notifier:
             raise stopped
 
     def close(self) -> None:
-        """Close every listener."""
         for listener in self.listeners:
             try:
                 listener.close()
@@ -156,6 +153,7 @@ class Notifier:
                 self._warn(listener, error)
 
     def _warn(self, listener: Listener, error: Exception) -> None:
-        is_sentence = isinstance(error, RunnerError)
-        text = f"{type(listener).__name__}: {str(error) or type(error).__name__}"
-        self.warnings[str(error) if is_sentence else text] = None
+        text = str(error) or type(error).__name__
+        if not isinstance(error, RunnerError):
+            text = f"{type(listener).__name__}: {text}"
+        self.warnings[text] = None

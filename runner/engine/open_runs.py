@@ -58,7 +58,9 @@ class OpenRuns:
 
     def _open(self, request: Request) -> Run:
         folder = self.folder / request.place
-        if request.swept is not None and (folder / RECORD_FILE).exists():
+        if request.swept is None:
+            return open_run(request, folder, self.executor.machine)
+        if (folder / RECORD_FILE).exists():
             there = None
             with suppress(BadInput):  # `open_run` reports one that can't be read
                 there = records.read_brief(folder).cell
@@ -68,15 +70,13 @@ class OpenRuns:
                     "measured from another cell than the one that is asked for now.",
                     "The program or a library may have changed. Leave resume out to start anew.",
                 )
-        sweep = None
-        if request.swept is not None:
-            sweep = SweepPlace(
-                id=name_sweep(self.folder),
-                cell=request.cell.number,
-                swept=dict(request.swept),
-                launcher=self.executor.name,
-                in_rounds=request.in_rounds and self.executor.takes_turns,
-            )
+        sweep = SweepPlace(
+            id=name_sweep(self.folder),
+            cell=request.cell.number,
+            swept=dict(request.swept),
+            launcher=self.executor.name,
+            in_rounds=request.in_rounds and self.executor.takes_turns,
+        )
         return open_run(request, folder, self.executor.machine, sweep)
 
     def _forget_closed(self) -> None:

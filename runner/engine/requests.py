@@ -58,28 +58,23 @@ class Source(Protocol):
     @property
     def question(self) -> Mapping[str, Any] | None:
         """The content of `plan.json`, which `resume` compares; None: no resuming."""
-        ...
 
     @property
     def seed(self) -> int:
         """The seed that the order of the trials is drawn from."""
-        ...
 
     @property
     def must_have_device(self) -> bool:
         """True if a missing device refuses the whole before anything runs."""
-        ...
 
     def ask(self) -> Sequence[Request]:
         """Return the cells to measure now; none, when nothing is pending, ends the measurement.
 
         It is called between rounds. To ask for a cell again, with more evidence, continues it.
         """
-        ...
 
     def tell(self, run: Run) -> None:
         """Learn that the evidence that was asked for is there: `run.get_record()` has it."""
-        ...
 
 
 class Executor(Protocol):

@@ -98,18 +98,15 @@ class Run:
         elif self.evidence.settles_peak and (
             not is_decided or self.done["memory"] >= wanted["memory"]
         ):
-            more = self._count_more_memory_trials()
+            more = repeatability.count_more_trials(
+                self.memory_trials,
+                self.experiment.execution,
+                self.experiment.measure.peak_seconds,
+            )
             settled = self.done["memory"] + (min(1, more) if is_decided else more)
             wanted["memory"] = max(wanted["memory"], settled)
         missing = {kind: count - self.done[kind] for kind, count in wanted.items()}
         return +Counter(missing)  # without those that are not missing
-
-    def _count_more_memory_trials(self) -> int:
-        """Return how many more the peak needs to be known."""
-        experiment = self.experiment
-        return repeatability.count_more_trials(
-            self.memory_trials, experiment.execution, experiment.measure.peak_seconds
-        )
 
     def add_trial(self, trial: Trial) -> None:
         """Put a trial on the disk, and count it."""
@@ -137,7 +134,6 @@ class Run:
         return ended[self.done.total() :]
 
     def read_trials(self) -> tuple[Trial, ...]:
-        """Read the trials back from the disk."""
         return tuple(records.read_trials(self.folder, self.experiment.cell))
 
     def stop(self, status: Status, reason: str) -> None:

@@ -241,13 +241,11 @@ def _require_device(experiment: Experiment, server: TrialServer) -> None:
         raise Unavailable(outcome.reason or "")
 
 
+@cache
 def _is_on_card(device: Device) -> bool:
     """Return whether it is on a card, or likely so: only TensorFlow knows, in a child."""
-    return device.kind == "gpu" or (device.kind == "auto" and _has_cards())
-
-
-@cache
-def _has_cards() -> bool:
+    if device.kind != "auto":
+        return device.kind == "gpu"
     return any(next(Path("/dev").glob(name), None) for name in ("nvidia[0-9]*", "kfd"))
 
 

@@ -20,6 +20,7 @@ from runner.engine.events import (
     RecordWritten,
     TrialStarted,
 )
+from runner.engine.open_runs import name_sweep
 from runner.errors import BadInput, Interrupted, RunnerError, StoreError
 from runner.store import active
 from runner.store.client import StoreClient
@@ -90,7 +91,7 @@ class StoreListener:
         self._collect(client)
         if not self.is_sweep or is_hurried or self._problem:
             return
-        links = client.save_view("-".join(self.folder.parts[-2:]))
+        links = client.save_view(name_sweep(self.folder))
         self._answers.append(client.publish_sweep(self.folder))
         self._collect(client)
         self.pages = None if links.exception() else links.result()

@@ -32,7 +32,6 @@ from runner.errors import BadInput
 QUEUES = ".workers"
 """The folder in a sweep's folder; in it each start and each `resume` has a queue of its own."""
 
-
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -66,6 +65,10 @@ class CellQueue:
     _order: list[int] = field(default_factory=list)
     """The lines that are known so far."""
 
+    def __post_init__(self) -> None:
+        self._claims = self.folder / "claims"
+        self._work_file, self._order_file = self.folder / "work.pickle", self.folder / "order"
+
     @classmethod
     def create(cls, work: Work) -> CellQueue:
         """Return a new queue of all of the work; nobody takes from an older one any more."""
@@ -83,20 +86,7 @@ class CellQueue:
             queue.add(number)
         return queue
 
-    @property
-    def _claims(self) -> Path:
-        return self.folder / "claims"
-
-    @property
-    def _work_file(self) -> Path:
-        return self.folder / "work.pickle"
-
-    @property
-    def _order_file(self) -> Path:
-        return self.folder / "order"
-
     def find_worker_folder(self, name: str) -> Path:
-        """Return the folder of a worker's own files."""
         return self.folder / "workers" / name
 
     def add(self, number: int) -> None:

@@ -39,27 +39,21 @@ class Cluster(Protocol):
 
     def start(self, queue: CellQueue, count: int) -> Sequence[str]:
         """Start so many workers, and return their names; raise `ServerError` if that fails."""
-        ...
 
     def find_ended(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return which of these workers have ended, each with what is known of why."""
-        ...
 
     def find_log(self, queue: CellQueue, name: str) -> Path:
         """Return the file that has a worker's last words."""
-        ...
 
     def end(self, name: str) -> None:
         """End a worker that is silent."""
-        ...
 
     def close(self, names: Sequence[str]) -> None:
         """Let go of these workers: nothing is left for them to do."""
-        ...
 
     def abandon(self) -> str | None:
         """End what ends with the command; return what goes on all the same, and how to stop it."""
-        ...
 
 
 def open_cluster(spec: ClusterSpec) -> Cluster:
