@@ -67,7 +67,12 @@ class Limit:
 
     def stop(self, why: str) -> None:
         """Give no answer; what had completed is said all the same."""
-        self.problem = f"{why}; {_write_largest(self)}"
+        had = "nothing had completed before"
+        if (largest := self.completed) is not None:
+            fitting = [probe for probe in self.probes if probe.fits and probe.value == largest]
+            how = "" if any(probe.whole for probe in fitting) else ", in its first trial"
+            had = f"the largest that had completed is {self.vary}={largest}{how}"
+        self.problem = f"{why}; {had}"
 
     @property
     def model(self) -> PeakModel | None:
@@ -82,7 +87,6 @@ class Limit:
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """Return the metrics at the answer."""
         return self.record.metrics if self.record else {}
 
     def to_json(self) -> dict[str, Any]:
@@ -139,7 +143,6 @@ class Prober:
         return probe
 
     def make_cell(self, value: int) -> Cell:
-        """Return the strategy's cell with that value."""
         return composition.change_cell(
             self.limit.strategy.cell, self.limit.strategy.number, {self.limit.vary: value}
         )
@@ -256,8 +259,7 @@ def search_limit(prober: Prober, most: int) -> Dialogue:
     try:
         attempt = next(attempts)
         while True:
-            probe = yield from prober.try_value(attempt)
-            attempt = attempts.send(probe)
+            attempt = attempts.send((yield from prober.try_value(attempt)))
     except StopIteration as end:
         limit.found = end.value
     except (ProbeFailed, BadInput) as problem:
@@ -269,17 +271,6 @@ def search_limit(prober: Prober, most: int) -> Dialogue:
         limit.problem = f"1 does not fit: {reason.splitlines()[0]}"
         return
     yield from prober.keep_answer(limit.found.largest)
-
-
-def _write_largest(limit: Limit) -> str:
-    """Return what a search that came to no answer has seen complete all the same."""
-    completed = [probe for probe in limit.probes if probe.fits]
-    if not completed:
-        return "nothing had completed before"
-    largest = max(completed, key=lambda probe: probe.value)
-    whole = any(probe.whole for probe in completed if probe.value == largest.value)
-    how = "" if whole else ", in its first trial"
-    return f"the largest that had completed is {limit.vary}={largest.value}{how}"
 
 
 def write_model(model: PeakModel, vary: str) -> str:

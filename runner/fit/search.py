@@ -52,7 +52,6 @@ _PATIENCE = 3
 _NEAR = 1.05
 """An end of the range that is no further away is as good as an answer."""
 
-
 PEAKS = find_tolerance(METRICS[TENSOR_PEAK])
 """Peaks that differ by no more are the same."""
 
@@ -178,7 +177,10 @@ class LimitSearch:
         forecast = self._make_forecast()
         guess = forecast.largest(low, min(most_left, low * _FAR))
         if guess is None or (guess > 2 * low and not forecast.is_settled):
-            careful = max(low + 1, self._choose_carefully(low))
+            peak = self._fitting[-1].peak_bytes
+            # It fits even if memory grows with the value's cube.
+            safe = int(low * (self.cap_bytes / peak) ** (1 / 3)) if peak else 2 * low
+            careful = max(low + 1, safe)
             return min(careful, above if guess is None or self._high is not None else guess)
         if any(probe.varies for probe in self.probes):
             return self._begin_range(guess)
@@ -190,12 +192,6 @@ class LimitSearch:
         if guess == low:
             return min(low + (1 << self._surprises), above)
         return guess
-
-    def _choose_carefully(self, low: int) -> int:
-        """Return a value that fits even if memory grows with the value's cube."""
-        peak = self._fitting[-1].peak_bytes
-        assert self.cap_bytes is not None
-        return 2 * low if not peak else int(low * (self.cap_bytes / peak) ** (1 / 3))
 
     # Where memory varies.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runner.cell import Cell, Plan
+from runner.compose.experiments import check_supported
 from runner.errors import BadInput, suggest
 
 _CAPS = ("device.memory_limit_mb", "measure.host_limit_mb")
@@ -37,24 +38,16 @@ def list_strategies(plan: Plan, vary: str) -> list[Strategy]:
         )
     found = []
     for cell in plan.cells:
-        words = cell.said
-        swept = {key: _write_value(words[key]) for key in plan.swept if key in words}
+        said = {key: cell.said[key] for key in plan.swept if key in cell.said}
+        typed = {"True": "true", "False": "false"}  # as Hydra says them, and as a user does
+        swept = {key: typed.get(value, value) for key, value in said.items()}
         name = " ".join(f"{key}={value}" for key, value in swept.items())
         name = name or f"scenario={cell.experiment.scenario_name}"
         found.append(Strategy(cell.number, name, cell, swept))
         _check_field(vary, cell)
     if not any(strategy.cell.experiment.supported for strategy in found):
-        experiment = found[0].cell.experiment
-        raise BadInput(
-            f"execution={experiment.execution}: {experiment.unsupported_reason}.",
-            f"Say execution={experiment.scenario.executions[0]}, or leave it out.",
-        )
+        check_supported(found[0].cell.experiment)
     return found
-
-
-def _write_value(value: str) -> str:
-    """Return a value as a user types it; Hydra says True."""
-    return value.lower() if value in ("True", "False") else value
 
 
 def _check_field(vary: str, cell: Cell) -> None:

@@ -53,7 +53,13 @@ def summarize_fit(
 ) -> str:
     """Return the table of strategies, their models, and the sentence that decides."""
     out = sys.stdout
-    lines = ["", style_text(_write_title(limits), "bold", out), *_list_table(limits)]
+    experiments = [limit.strategy.cell.experiment for limit in limits]
+    caps = {each.device.memory_limit_mb or 0 for each in experiments} - {0}
+    hosts = {each.measure.host_limit_mb or 0 for each in experiments} - {0}
+    under = [f"device.memory_limit_mb={cap} ({_format_cap(cap)})" for cap in sorted(caps)]
+    under += [f"measure.host_limit_mb={host} ({_format_cap(host)})" for host in sorted(hosts)]
+    title = f"largest {limits[0].vary} under {', '.join(under)}"
+    lines = ["", style_text(title, "bold", out), *_list_table(limits)]
     models = [limit.title for limit in limits if limit.model]
     lines += ["", *models] if models else []
     if sentence := write_decision(limits):
@@ -67,15 +73,6 @@ def summarize_fit(
             lines.append(f"  record   {shorten(limit.folder / RECORD_FILE)}")
     lines.append(f"  log      {shorten(folder / LOG_FILE)}")
     return "\n".join(lines)
-
-
-def _write_title(limits: Sequence[Limit]) -> str:
-    experiments = [limit.strategy.cell.experiment for limit in limits]
-    caps = {each.device.memory_limit_mb or 0 for each in experiments} - {0}
-    hosts = {each.measure.host_limit_mb or 0 for each in experiments} - {0}
-    under = [f"device.memory_limit_mb={cap} ({_format_cap(cap)})" for cap in sorted(caps)]
-    under += [f"measure.host_limit_mb={host} ({_format_cap(host)})" for host in sorted(hosts)]
-    return f"largest {limits[0].vary} under {', '.join(under)}"
 
 
 def _format_cap(mebibytes: int) -> str:
@@ -147,7 +144,10 @@ def write_decision(limits: Sequence[Limit]) -> str | None:
     smallest, least = min(known, key=lambda one: one[0])
     noun = "batch" if most.vary == "batch_size" else most.vary.rpartition(".")[2]
     if largest == smallest:
-        return f"all of them fit the same {noun}, {largest:,}{_write_fastest(limits)}"
+        seconds = {limit.strategy.name: limit.metrics.get(STEP_SECONDS) for limit in limits}
+        timed = [(each, name) for name, each in seconds.items() if each]
+        fastest = f"; {min(timed)[1]} is the fastest there" if len(timed) > 1 else ""
+        return f"all of them fit the same {noun}, {largest:,}{fastest}"
     than = f" of {_name_difference(least, most)}" if len(limits) > 2 else ""
     # Where even the largest value that was asked for fits, more may.
     at_least = "at least " if most.found and most.found.fails is None else ""
@@ -166,15 +166,6 @@ def _write_cost(most: Limit, least: Limit) -> str:
     if most.vary == "batch_size":
         return f" at {_format_factor(ours / theirs)} times the throughput"
     return f", with a step that takes {_format_factor(ours / theirs)} times as long"
-
-
-def _write_fastest(limits: Sequence[Limit]) -> str:
-    timed = [
-        (seconds, limit.strategy.name)
-        for limit in limits
-        if (seconds := limit.metrics.get(STEP_SECONDS))
-    ]
-    return f"; {min(timed)[1]} is the fastest there" if len(timed) > 1 else ""
 
 
 def _format_factor(ratio: float) -> str:
