@@ -266,7 +266,9 @@ def _list_rows(
             yield replace(row, ratio=None if metric.is_time else ratio, reason=reason), None
         elif metric.is_time:  # on the logarithm of the ratio
             ours, theirs = (_measure_time(metric, record) for record in records)
-            effect = _Effect(ours, theirs, math.log1p(threshold), _exp)
+            # Two processes that are far apart leave a ratio beyond what a float holds.
+            bound = math.log1p(threshold)
+            effect = _Effect(ours, theirs, bound, lambda log: math.exp(min(log, 700.0)))
             yield replace(row, ratio=ratio, same_within=f"{threshold * 100:.3g} %"), effect
         else:  # on the difference: ratios know nothing to say of zeros
             same = find_tolerance(metric, threshold)
@@ -358,14 +360,7 @@ def _ask_for_more(more: int | None, what: str) -> str:
 
 
 def _measure_time(metric: Metric, record: Record) -> _Side:
-    series = _list_series(metric, record)
-    center = math.log(record.metrics[metric.name] or math.nan)
-    error = significance.estimate_ratio_error(series) if len(series) >= 2 else None
-    return _Side(center, error, len(series))
-
-
-def _list_series(metric: Metric, record: Record) -> list[list[float]]:
-    """Return for each process its steps, or the one value that it has."""
+    """Return the logarithm, by each process's steps, or the one value that it has."""
     if metric.name in (STEP_SECONDS, EXAMPLES_PER_SECOND):
         timed = [one for one in record.trials if one.kind == "timing" and one.outcome.completed]
         series = [estimate.list_steady_seconds(trial) for trial in timed]
@@ -373,7 +368,10 @@ def _list_series(metric: Metric, record: Record) -> list[list[float]]:
         values = estimate.list_samples(record.trials, metric.name, record.spec)
         series = [[value] for value in values]
     positive = [[seconds for seconds in process if seconds > 0] for process in series]
-    return [process for process in positive if process]
+    known = [process for process in positive if process]
+    center = math.log(record.metrics[metric.name] or math.nan)
+    error = significance.estimate_ratio_error(known) if len(known) >= 2 else None
+    return _Side(center, error, len(known))
 
 
 def _measure_amounts(
@@ -497,8 +495,3 @@ def _explain_incomparable(pair: Pair, metric: Metric) -> str:
 def _shorten(value: str | int | None) -> str:
     text = format_word(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _exp(logarithm: float) -> float:
-    """Return the ratio; two processes that are far apart leave one beyond what a float holds."""
-    return math.exp(min(logarithm, 700.0))

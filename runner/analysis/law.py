@@ -83,9 +83,10 @@ class Law:
         for degree, coefficient in enumerate(self.polynomial):
             if coefficient == 0:
                 continue
-            sign = " - " if coefficient < 0 else " + "
+            sign, size = " - " if coefficient < 0 else " + ", float(abs(coefficient))
+            amount = format_bytes(size) if size >= 1 else f"{size:.3g} B"
             power = ("", f" · {axis}", f" · {axis}²")[degree]
-            text += (sign if text else sign.strip(" +")) + _format_amount(abs(coefficient)) + power
+            text += (sign if text else sign.strip(" +")) + amount + power
         return text
 
 
@@ -204,7 +205,3 @@ def _solve_equations(rows: list[list[Fraction]]) -> list[Fraction]:
 
 
 _ZERO = Fraction(0)
-
-
-def _format_amount(value: Fraction) -> str:
-    return format_bytes(float(value)) if value >= 1 or value == 0 else f"{float(value):.3g} B"

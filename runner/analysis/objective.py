@@ -128,7 +128,10 @@ class Objective:
         best = [
             (values, each)
             for values, each in known
-            if not any(_beats(other, values) for other, _ in known)
+            if not any(
+                other != values and all(a <= b for a, b in zip(other, values, strict=True))
+                for other, _ in known
+            )
         ]
         return [each for _, each in sorted(best, key=lambda item: item[0])]
 
@@ -190,7 +193,3 @@ def _is_better_small(name: str) -> bool:
 
 def _orient(name: str, value: float) -> float:
     return value if _is_better_small(name) else -value
-
-
-def _beats(one: Sequence[float], other: Sequence[float]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))

@@ -360,7 +360,7 @@ def pair_by_path(groups: Mapping[str, Sequence[Record]], baseline: str | None = 
     first = baseline or names[0]
     others = [name for name in names if name != first]
     varied = CellGrid([record for records in groups.values() for record in records]).varied
-    for same in (_identify_cell, _identify_work):
+    for same in (lambda record: record.cell, _identify_work):
         old = {same(record): record for record in groups[first]}
         pairs, notes = [], []
         for name in others:
@@ -383,10 +383,6 @@ def pair_by_path(groups: Mapping[str, Sequence[Record]], baseline: str | None = 
         f"{first} and {others[0]} have no cell in common: they differ in {', '.join(varied)}.",
         "Say --by FIELD to compare between the values of one of these.",
     )
-
-
-def _identify_cell(record: Record) -> str:
-    return record.cell
 
 
 def _identify_work(record: Record) -> str:

@@ -41,7 +41,7 @@ def count_missing_trials(
     return None
 
 
-def estimate_ratio_error(processes: Sequence[Sequence[float]], seed: int = 0) -> float:
+def estimate_ratio_error(processes: Sequence[Sequence[float]]) -> float:
     """Return the standard error of the logarithm of the median over processes of each one's median.
 
     Processes are drawn with replacement, then steps within each drawn one. The median of m steps
@@ -50,7 +50,7 @@ def estimate_ratio_error(processes: Sequence[Sequence[float]], seed: int = 0) ->
     """
     import numpy as np
 
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     lengths = np.array([len(process) for process in processes])
     starts = np.concatenate(([0], np.cumsum(lengths)[:-1]))
     ordered = np.log(np.concatenate([np.sort(process) for process in processes]))
