@@ -19,12 +19,12 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
     match reason:
         case Reason.HELD:
             total = host or evidence.explained or evidence.tensor or 0
-            held = [
+            whom = [
                 f"{format_bytes(each.bytes_per_step)} {_describe_holder(each)} at {each.where}"
                 for each in leak.main_holders
             ]
-            more = f", and {len(held) - 2} more" if len(held) > 2 else ""
-            by_whom = f": {', '.join(held[:2])}{more}" if held else ""
+            more = f", and {len(whom) - 2} more" if len(whom) > 2 else ""
+            by_whom = f": {', '.join(whom[:2])}{more}" if whom else ""
             is_little = total > 0 and _forecast_end(record, total).is_harmless
             scale = ", too little to act on" if is_little else ""
             return f"grows {format_bytes(total)} a step{scale}{by_whom}"
@@ -63,11 +63,13 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             )
         case Reason.TOO_FEW_STEPS:
             first = leak.holders[0]
+            held = next(each.facts.held for each in record.trials if each.facts.held)
+            seconds = math.ceil(2 * ENOUGH_STEPS * held.traced_seconds_per_step)
             return (
                 f"unclear: {format_bytes(first.bytes_per_step)} a step "
                 f"{_describe_holder(first)} at {first.where} rose in {evidence.traced_steps} "
                 f"traced steps; to say that it goes on takes {ENOUGH_STEPS}: say "
-                f"measure.max_seconds={_suggest_seconds(record)}"
+                f"measure.max_seconds={seconds}"
             )
         case Reason.CHILDREN_GROW:
             return f"unclear: {_describe_children(evidence)}; the process itself does not grow"
@@ -99,11 +101,6 @@ def describe_steps(record: Record) -> str:
     traced = max((each.facts.held.steps for each in record.trials if each.facts.held), default=0)
     found = {"timed": timed, "traced": traced}
     return " and ".join(f"{count} {how}" for how, count in found.items() if count)
-
-
-def _suggest_seconds(record: Record) -> int:
-    held = next(each.facts.held for each in record.trials if each.facts.held)
-    return math.ceil(2 * ENOUGH_STEPS * held.traced_seconds_per_step)
 
 
 def _describe_children(evidence: LeakEvidence) -> str:

@@ -67,8 +67,7 @@ def _suggest_for_container(holder: Holder) -> str | None:
     held = given.partition(" ")[2].removesuffix(" a step")
     if "thread" in way[0]:
         return "let the thread end, or hand it what it needs as an argument that it can drop"
-    cached = next((each for each in way if each.startswith("the cache of ")), None)
-    if cached:
+    if cached := next((each for each in way if each.startswith("the cache of ")), None):
         function = cached.removeprefix("the cache of ").partition(" (")[0]
         return f"bound the cache of `{function}`: functools.lru_cache(maxsize=1000)"
     name, link = _name_container(way)
@@ -108,8 +107,13 @@ def _name_container(way: Sequence[str]) -> tuple[str | None, str]:
     return None, ""
 
 
+_TRACES = re.compile(r"is traced ([\d.]+) times a step")
+
+
 def _suggest_for_graph(holder: Holder) -> str:
-    keeps = f"(each takes {format_bytes(holder.bytes_per_step / (_count_traces(holder) or 1))})"
+    traces = _TRACES.search(holder.what)  # how often a step traces the function, where known
+    times = float(traces[1]) if traces else 0.0
+    keeps = f"(each takes {format_bytes(holder.bytes_per_step / (times or 1))})"
     if "argument differed (" in holder.what:
         if "TensorSpec(" not in holder.what:
             return "pass tensors, not Python values: `step(tf.constant(value))`"
@@ -132,12 +136,3 @@ def _suggest_for_graph(holder: Holder) -> str:
         "build once, outside of the step, what makes a graph here: a tf.function, or a model, "
         "which takes new weights by `model.set_weights(weights)`"
     )
-
-
-_TRACES = re.compile(r"is traced ([\d.]+) times a step")
-
-
-def _count_traces(holder: Holder) -> float | None:
-    """Return how often a step traces the function that a graph is of, where that is known."""
-    found = _TRACES.search(holder.what)
-    return float(found[1]) if found else None
