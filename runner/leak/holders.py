@@ -32,8 +32,7 @@ _CPP = ("native", "executable")
 
 
 def find_holders(held: HostFindings) -> tuple[list[Holder], list[StoppedHolder]]:
-    """Return the lines whose memory goes on growing, and those where it rose and stopped, the
-    largest of these first."""
+    """Return the lines whose memory goes on growing, and, the largest first, those that stopped."""
     by_line: dict[tuple[str, str | None, int | None], list[Survivor]] = defaultdict(list)
     for each in _assign_threadless(_assign_threads(held)):
         by_line[each.kind, each.file, each.line].append(each)
@@ -121,8 +120,7 @@ def _assign_threadless(survivors: Sequence[Survivor]) -> list[Survivor]:
 
 
 def _find_common_line(survivors: Sequence[Survivor], *kinds: str) -> Survivor | None:
-    """Return a survivor at the line that makes nearly all of the first of these kinds that has any
-    lines."""
+    """Return a survivor at the line that makes nearly all of the first kind that has lines."""
     for kind in kinds:
         rates: dict[tuple[str, int | None, str | None], float] = defaultdict(float)
         first: dict[tuple[str, int | None, str | None], Survivor] = {}

@@ -76,8 +76,7 @@ class LeakHunt(Dialogues):
             self._ahead += self._count_trials(prepare_cell(cell)) + self._count_remedies()
 
     def count_likely(self) -> Counter[str]:
-        """Return the trials that may be asked for later, by kind: those of cells that are to come,
-        and a few remedies."""
+        """Return the trials that may be asked for later, by kind: of cells to come and remedies."""
         return self._ahead
 
     def _count_trials(self, cell: Cell) -> Counter[str]:

@@ -66,8 +66,7 @@ def write_command(cell: Cell, remedy: FieldRemedy) -> str:
 
 
 def list_remedies(cell: Cell, leak: Leak) -> list[FieldRemedy]:
-    """Return the remedies that could help, the most likely first; none where nothing grows, nor
-    what the cell has already."""
+    """Return the remedies that could help and are not in force, the most likely first."""
     fields = cell.experiment.fields
     in_force = {f"{name}={value}".lower() for name, value in fields.items()}
     return [each for each in _find_remedies(cell, leak) if not in_force.issuperset(each.words)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
@@ -25,7 +24,7 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             ]
             more = f", and {len(whom) - 2} more" if len(whom) > 2 else ""
             by_whom = f": {', '.join(whom[:2])}{more}" if whom else ""
-            is_little = total > 0 and _forecast_end(record, total).is_harmless
+            is_little = total > 0 and _forecast_end(record, total)[1]
             scale = ", too little to act on" if is_little else ""
             return f"grows {format_bytes(total)} a step{scale}{by_whom}"
         case Reason.LEVELS_OFF:
@@ -123,7 +122,7 @@ def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[s
         yield _describe_children(evidence)
     growth = leak.host_growth_bytes_per_step or leak.explained_bytes_per_step or 0
     if growth > 0 and leak.verdict is LeakVerdict.GROWS:
-        yield _describe_end(record, growth)
+        yield _forecast_end(record, growth)[0]
     if stages := _list_pipelines(record):
         yield f"tf.data holds {'; '.join(map(_describe_stage, stages))}"
     for trial in record.trials:
@@ -138,43 +137,22 @@ _HARMLESS_STEPS, _SOON_SECONDS = 1e8, 3600.0
 for those so short that it is full within the hour."""
 
 
-@dataclass(frozen=True)
-class _End:
-    """When memory will be full, at some growth."""
-
-    memory_bytes: int
-    steps: float
-    step_seconds: float | None
-
-    @property
-    def is_harmless(self) -> bool:
-        is_far = self.steps > _HARMLESS_STEPS
-        if self.step_seconds is None:
-            return is_far
-        left = self.steps * self.step_seconds
-        return left > _HARMLESS_SECONDS or (is_far and left > _SOON_SECONDS)
-
-
-def _forecast_end(record: Record, growth: float) -> _End:
+def _forecast_end(record: Record, growth: float) -> tuple[str, bool]:
+    """Return when memory will be full at this growth, and if that is too late to act on."""
     limit_mb = record.spec.measure.host_limit_mb
     memory = limit_mb * 2**20 if limit_mb else record.environment.memory_bytes
     steps = max(0, memory - (record.metrics.get("host_peak_bytes") or 0)) / growth
-    return _End(memory, steps, record.metrics.get("step_seconds"))
-
-
-def _describe_end(record: Record, growth: float) -> str:
-    """Return when memory will be full, at this growth."""
-    end = _forecast_end(record, growth)
-    time = ""
-    if seconds := end.step_seconds:
-        left = end.steps * seconds
+    is_harmless, time = steps > _HARMLESS_STEPS, ""
+    if (seconds := record.metrics.get("step_seconds")) is not None:
+        left = steps * seconds
+        is_harmless = left > _HARMLESS_SECONDS or (is_harmless and left > _SOON_SECONDS)
         scales = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"))
         spelled = (f"{left / scale:.1f} {unit}" for scale, unit in scales if left >= scale * 1.5)
         spell = next(spelled, f"{left:.0f} seconds")
-        time = f", {spell} at {seconds * 1e3:.3g} ms a step"
-    advice = "; too slow to act on, unless it runs that long" if end.is_harmless else ""
-    memory = format_bytes(end.memory_bytes)
-    return f"{memory} of memory are full after {end.steps:,.0f} steps{time}{advice}"
+        time = f", {spell} at {seconds * 1e3:.3g} ms a step" if seconds else ""
+    advice = "; too slow to act on, unless it runs that long" if is_harmless else ""
+    whole = format_bytes(memory)
+    return f"{whole} of memory are full after {steps:,.0f} steps{time}{advice}", is_harmless
 
 
 def _list_pipelines(record: Record) -> Sequence[PipelineBuffer]:

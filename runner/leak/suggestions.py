@@ -96,8 +96,7 @@ _LIBRARY = re.compile(r" of (\w+)\.\w")
 
 
 def _name_container(way: Sequence[str]) -> tuple[str | None, str]:
-    """Return how a person calls the last container of a chain, `registry['done']`, and the link
-    that names it."""
+    """Return a person's name of the last container, `registry['done']`, and the link with it."""
     keys = ""
     for link in reversed(way):
         if link.startswith("["):

@@ -15,8 +15,7 @@ _MOST_HOLDERS = 6
 
 
 def list_leaks(leaks: Mapping[str, Leak], folder: Path, seconds: float) -> str:
-    """Return one answer after the other; `leaks` by the name of its cell, of a run the
-    scenario's."""
+    """Return one answer after the other, by the name of the cell, of a run the scenario's."""
     parts = ["\n".join(_list_leak(name, leak)) for name, leak in leaks.items()]
     where = f"  records  {shorten(folder)}   ({format_duration(seconds)} in all)"
     return "\n\n".join([*parts, where])
