@@ -14,8 +14,7 @@ from runner.metrics import format_metric
 
 @dataclass(frozen=True)
 class OverBudget:
-    """A figure of a candidate that is more than was allowed, or can't be told to be within, as
-    `compare --json` prints it."""
+    """A figure above what was allowed, or not known to be within, as `compare --json` prints it."""
 
     metric: str
     candidate: str

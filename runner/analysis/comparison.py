@@ -249,8 +249,7 @@ def _make_row(pair: Pair, metric: str, one: _Value, other: _Value) -> Comparison
 def _list_rows(
     pair: Pair, metrics: Sequence[str], threshold: float, allowed: Tolerance | None
 ) -> Iterator[tuple[ComparisonRow, _Effect | None]]:
-    """Yield a row for each metric that applies to one of the two, with its effect if it can be
-    judged."""
+    """Yield a row for each metric that applies to either, with its effect if it can be judged."""
     for name in metrics:
         records = (pair.baseline, pair.candidate)
         if all(name not in record.metrics for record in records):

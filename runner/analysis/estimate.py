@@ -48,8 +48,7 @@ class Estimate:
 
 
 def estimate_metrics(trials: Sequence[Trial], spec: Spec) -> Estimate:
-    """Return every metric that applies to a run of these trials. Only completed trials give
-    evidence."""
+    """Return every metric that applies to a run of these trials; only completed ones count."""
     estimate = Estimate()
     for metric in METRICS.values():
         name = metric.name
@@ -152,8 +151,7 @@ def find_growth_bound(trials: Sequence[Trial], name: str) -> float | None:
 
 
 def _judge_growth(trials: Sequence[Trial], name: str) -> list[ProcessGrowth]:
-    """Return what each process says of a growth; of tensors as far as resident memory bears it
-    out."""
+    """Return what each process says of a growth; of tensors as far as the host bears it out."""
     evidence = _list_evidence(trials, METRICS[name])
     found = [each for each in map(_GROWTH[name], evidence) if each is not None]
     if name != TENSOR_GROWTH or any(
@@ -219,16 +217,14 @@ def preload_scipy() -> None:
 
 
 def estimate_median_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the interval around the median of two processes or more; see the top of this
-    module."""
+    """Return the interval around the median of two processes or more: see the top of the module."""
     center = statistics.median(values)
     half = compute_student_t(len(values) - 1) * estimate_median_error(values)
     return center - half, center + half
 
 
 def estimate_median_error(values: Sequence[float]) -> float:
-    """Return the standard error of the median of `values`: the spread of its bootstrap
-    distribution, in closed form."""
+    """Return the standard error of the median: its bootstrap's spread, in closed form."""
     import numpy as np
     from scipy.special import betainc
 

@@ -213,8 +213,7 @@ def judge_series(
     tolerance: MeterTolerance,
     stride: int = 1,
 ) -> ProcessGrowth:
-    """Return what a series of bytes after each step says, or after each `stride` steps; `collected`
-    of them were garbage."""
+    """Return what a series of bytes says, one each `stride` steps; `collected` were garbage."""
     whole = np.asarray(series, dtype=float)
     garbage = np.asarray(collected, dtype=float) if collected else np.zeros_like(whole)
     held = whole - garbage
@@ -342,8 +341,7 @@ def _is_steady(half: Any) -> bool:
 
 
 def _compute_rate(first: Any, second: Any, falls: bool) -> float:
-    """Return bytes a step: from trough to trough where there are any, else Theil and Sen's
-    slope."""
+    """Return bytes a step: from trough to trough where there are any, else by all pairs' slopes."""
     if falls:
         low, later = int(first.argmin()), len(first) + int(second.argmin())
         return float((second.min() - first.min()) / (later - low))
@@ -399,8 +397,7 @@ def _round_up(steps: float) -> int:
 
 
 def compute_slope(series: Sequence[float]) -> float:
-    """Return the median of the slopes between all pairs of points (Theil and Sen): a jump or two
-    don't move it."""
+    """Return the median slope between all pairs of points (Theil and Sen): jumps don't move it."""
     count = len(series)
     chosen = np.unique(np.linspace(0, count - 1, min(count, _MOST_POINTS)).round().astype(int))
     points = np.asarray(series, dtype=float)[chosen]
@@ -441,8 +438,7 @@ def check_against_host(found: ProcessGrowth, on_host: Sequence[ProcessGrowth]) -
 
 
 def find_usual_bound(found: Sequence[ProcessGrowth]) -> float | None:
-    """Return what the growth of most processes isn't beyond; None where most can't even say
-    that."""
+    """Return what the growth of most isn't beyond; None where most can't even say that."""
     bounds = [bound for each in found if (bound := find_bound([each])) is not None]
     return statistics.median_high(bounds) if 2 * len(bounds) > len(found) else None
 

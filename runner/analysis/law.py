@@ -193,8 +193,7 @@ def _list_lines(points: Sequence[Point], tolerance: Tolerance) -> Iterator[_Line
 
 
 def _solve_equations(rows: list[list[Fraction]]) -> list[Fraction]:
-    """Return the solution of linear equations, their right side last, by Gauss and Jordan: exact in
-    fractions."""
+    """Solve linear equations, their right side last, by Gauss and Jordan: exact in fractions."""
     for n in range(len(rows)):
         rows[n] = [each / rows[n][n] for each in rows[n]]
         for other in range(len(rows)):

@@ -74,8 +74,7 @@ class Objective:
 
     @property
     def words(self) -> str:
-        """Return `smallest tensor_peak_bytes and largest examples_per_second, with ... from
-        1,000/s`."""
+        """Return `smallest tensor_peak_bytes and largest ..., with step_seconds up to 1 ms`."""
         best = [
             f"{'smallest' if _is_better_small(name) else 'largest'} {name}" for name in self.metrics
         ]

@@ -5,13 +5,16 @@ Core: standard library only.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from runner.allocations import Group, LinePart
 from runner.analysis.selection import Pair
 from runner.metrics import TENSOR_PEAK
+
+_Key = tuple[str, str, str]
+"""An op, a shape as it is spelled, a dtype."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +63,24 @@ def compare_peaks(pair: Pair) -> PeakComparison | str:
         if record.allocations is None:
             reason = record.unavailable.get(TENSOR_PEAK, "its allocations were not recorded")
             return f"{name}: {reason}"
-    sums: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
-    scopes: dict[tuple[str, str, str], Counter[str]] = {}
-    lines: dict[tuple[str, str, str], Counter[str]] = {}
+    sums: dict[_Key, list[tuple[int, int]]] = defaultdict(lambda: [(0, 0), (0, 0)])
+    scopes: dict[_Key, Counter[str]] = defaultdict(Counter)
+    lines: dict[_Key, Counter[str]] = defaultdict(Counter)
     for which, (_, record) in enumerate(pair.sides):
         assert record.allocations is not None
+        sign = 1 if which else -1
         for group in record.allocations.groups:
-            key = _key(group)
-            found = sums.setdefault(key, [(0, 0), (0, 0)])
+            found = sums[_key(group)]
             count, size = found[which]
             found[which] = count + group.count, size + group.bytes
-            differences = scopes.setdefault(key, Counter())
             for scope in group.scopes:
-                differences[scope.scope] += scope.bytes if which else -scope.bytes
+                scopes[_key(group)][scope.scope] += sign * scope.bytes
         for line in record.allocations.lines:
             place = f"{line.file}:{line.line}" if line.file else ""
             for part in line.parts:
-                differences = lines.setdefault(_key(part), Counter())
-                differences[place] += part.bytes if which else -part.bytes
+                lines[_key(part)][place] += sign * part.bytes
     groups = [
-        PeakGroup(*key, *baseline, *candidate, _widest(scopes[key]), _widest(lines.get(key, {})))
+        PeakGroup(*key, *baseline, *candidate, _widest(scopes[key]), _widest(lines[key]))
         for key, (baseline, candidate) in sums.items()
     ]
     groups.sort(key=lambda group: (-abs(group.difference), -group.baseline_bytes, group.op))
@@ -90,7 +91,7 @@ def compare_peaks(pair: Pair) -> PeakComparison | str:
     )
 
 
-def _key(group: Group | LinePart) -> tuple[str, str, str]:
+def _key(group: Group | LinePart) -> _Key:
     shape = group.shape
     spelled = "unknown" if shape is None else "x".join(map(str, shape)) or "scalar"
     return group.op, spelled, group.dtype

@@ -76,8 +76,7 @@ UNSAID = "default"
 
 
 def align_words(cells: Sequence[Record]) -> list[Words]:
-    """Return each cell's words; cells of the same code have the same arguments, also those that
-    only one was given."""
+    """Return each cell's words; cells of the same code have all arguments that any was given."""
     points = [list_words(cell) for cell in cells]
     known: dict[tuple[str, ...], dict[str, str]] = {}
     for point in points:
