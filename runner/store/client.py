@@ -40,8 +40,7 @@ SERVER_SECONDS = 5.0
 """The longest that one answer of a server is waited for."""
 
 LOCAL_SECONDS = 60.0
-"""The same of the embedded store, and for the worker to import MLflow: nothing there is out of
-reach, but the machine may be busy."""
+"""The same of the embedded store, and to import MLflow: the machine may be busy."""
 
 LOCK_SECONDS = LOCAL_SECONDS / 2
 """How long the worker waits for an embedded store that somebody else is writing to."""

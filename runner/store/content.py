@@ -86,7 +86,6 @@ def describe_record(record: Record, folder: Path) -> RunContent:
     # The time in the phases: known from the record alone, also when cells took turns.
     phases = (each for trial in record.trials for each in trial.phases.values())
     seconds = sum(each.seconds or 0.0 for each in phases)
-    tags = _list_tags(record, folder)
     started_ms = round(datetime.fromisoformat(record.started_at).timestamp() * 1000)
     return RunContent(
         name=name_run(record),
@@ -95,7 +94,7 @@ def describe_record(record: Record, folder: Path) -> RunContent:
         ended_ms=started_ms + round(1000 * seconds),
         parameters=_list_parameters(record.spec),
         points=(*list_figures(record), *_list_series(record)),
-        tags={name: make_printable(value)[:LONGEST_TAG] for name, value in tags.items()},
+        tags=_list_tags(record, folder),
     )
 
 
@@ -139,16 +138,11 @@ def name_run(record: Record) -> str:
     spec = record.spec
     words = [spec.scenario, spec.execution, f"batch={spec.batch_size}"]
     parameters = _list_parameters(spec)
-    for field in list_swept_fields(record):
+    for field in record.sweep.swept if record.sweep else ():
         name = name_parameter(field)
         if name not in ("scenario", "execution", "batch_size") and name in parameters:
             words.append(f"{name.removesuffix('.kind').removesuffix('.name')}={parameters[name]}")
     return make_printable(" ".join(words))[:250]
-
-
-def list_swept_fields(record: Record) -> list[str]:
-    """Return the fields that the record's sweep varies, as they are typed: `scenario.size`."""
-    return list(record.sweep.swept) if record.sweep else []
 
 
 _COLOURS = (
@@ -220,6 +214,6 @@ def _list_tags(record: Record, folder: Path) -> dict[str, str]:
         tags["phase"] = outcome.phase
     if sweep:
         tags["sweep"] = sweep.id
-        tags["swept"] = " ".join(list_swept_fields(record))
+        tags["swept"] = " ".join(sweep.swept)
         tags["number"] = f"{sweep.cell:05}"  # the table is sorted by it, as text
-    return tags
+    return {name: make_printable(value)[:LONGEST_TAG] for name, value in tags.items()}

@@ -121,8 +121,7 @@ def make_mlflow_environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def make_python_path() -> str:
-    """Return the PYTHONPATH by which a process that starts elsewhere finds the runner, and what
-    this one finds."""
+    """Return a PYTHONPATH by which a process elsewhere finds the runner, and what is found here."""
     folders = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     whole = [str(paths.find_package().parent), *map(os.path.abspath, folders)]
     return os.pathsep.join(whole)
