@@ -77,8 +77,7 @@ def make_function(line: str, cell: str, number: int, names: dict[str, Any]) -> C
 
 
 def _indent_cell(cell: str, tree: ast.Module) -> str:
-    """Return the text of a function: the cell's, further to the right but for what lies within a
-    string."""
+    """Return a function's text: the cell's, indented but for what lies within a string."""
     if not tree.body:
         raise BadInput("%%runner: the cell is empty.", "Write the step in it.")
     within = {

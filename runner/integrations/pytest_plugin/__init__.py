@@ -75,8 +75,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_pycollect_makemodule(module_path: Path) -> None:
-    """Choose the allocator that counts every byte before a test module that asks for it is
-    imported."""
+    """Choose the allocator that counts every byte before a module that asks for it is imported."""
     if "runner.meters.tensor.allocator" not in sys.modules and MARK in module_path.read_text(
         errors="ignore"
     ):
@@ -192,8 +191,7 @@ def _read_limits(item: pytest.Item) -> MemoryLimits | None:
 
 
 def _find_measurement(item: pytest.Item) -> ItemMeasurement | None:
-    """Return the measurement of a whole test; None where nobody asked, and where blocks of it are
-    measured."""
+    """Return the measurement of a whole test; None where nobody asked, or blocks are measured."""
     if not isinstance(item, pytest.Item) or MARK in getattr(item, "fixturenames", ()):
         return None
     if (found := item.stash.get(_whole, None)) is not None:

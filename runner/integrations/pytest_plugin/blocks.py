@@ -130,8 +130,7 @@ class MeasuredBlock(_Measurement):
     taken: MemoryUse | None = None
 
     def steps(self, iterable: Iterable[T]) -> Iterator[T]:
-        """Yield the same items, the work on each a step: what stays from one to the next is
-        growth."""
+        """Yield the items, the work on each a step: what stays from one to the next is growth."""
         for number, each in enumerate(iterable):
             self._begin(Phase.STEPS, number)
             yield each

@@ -42,26 +42,23 @@ class MemoryLimits:
     def update(self, words: Mapping[str, Any], place: str) -> MemoryLimits:
         """Return other limits where words say so; raise `UsageError` for wrong ones."""
         found: dict[str, Any] = {}
+        known = ("peak", "growth", "steps")
         for name, value in words.items():
-            if name not in ("peak", "growth", "steps"):
-                raise pytest.UsageError(
-                    f"{place}{name}: there is no such limit. "
-                    + suggest(name, ("peak", "growth", "steps"))
-                )
+            if name not in known:
+                remedy = suggest(name, known)
+                raise pytest.UsageError(f"{place}{name}: there is no such limit. {remedy}")
             if value is None or value == "":
                 continue
+            amount = parse_bytes(value) if isinstance(value, str) and name != "steps" else value
             if name == "steps":
                 if type(value) is not int or value < 2:
                     raise pytest.UsageError(f"{place}steps={value!r}: is not a whole number from 2")
-                found[name] = value
-            else:
-                amount = parse_bytes(value) if isinstance(value, str) else value
-                if isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
-                    raise pytest.UsageError(
-                        f"{place}{name}={value!r}: is not a valid amount; write '120 MB', in B, "
-                        "kB, MB, GB, KiB, MiB, GiB"
-                    )
-                found[name] = amount
+            elif isinstance(amount, bool) or not isinstance(amount, int | float) or amount < 0:
+                raise pytest.UsageError(
+                    f"{place}{name}={value!r}: is not a valid amount; write '120 MB', in B, "
+                    "kB, MB, GB, KiB, MiB, GiB"
+                )
+            found[name] = amount
         return replace(self, **found)
 
 
