@@ -124,8 +124,7 @@ def _list_decisive(machine: Machine) -> tuple[object, ...]:
 def make_environment(
     machine: Machine, experiment: Experiment, facts: TrialFacts, code: UserCode | None = None
 ) -> tuple[Environment, str]:
-    """Return the environment of one record, and its fingerprint. `facts` is what its children
-    saw."""
+    """Return the environment of one record, of what its children saw, and its fingerprint."""
     device, versions = experiment.device, machine.versions
     driver = facts.card and machine.gpu.driver and f"driver {machine.gpu.driver}"
     parts = (facts.device, facts.card, driver)  # of a card, what it is and who drives it

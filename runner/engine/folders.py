@@ -116,8 +116,7 @@ def make_log(folder: Path) -> Path:
 
 
 def find_folder(path: str) -> Path:
-    """Return the folder that a command's PATH means; `latest` is the latest run or sweep, and is
-    said on stderr."""
+    """Return the folder that a command's PATH means; what `latest` is, is said on stderr."""
     if path != "latest":
         return Path(path)
     outputs = paths.find_outputs()

@@ -87,8 +87,7 @@ class OpenRuns:
                     self._outcomes[place] = run.outcome
 
     def abandon(self, stopped: Interrupted | RunnerError) -> None:
-        """Give every open run the reason why it is not complete. After a user's own stop, write its
-        record."""
+        """Give open runs the reason why they are incomplete; after a user's stop, their record."""
         is_interrupted = isinstance(stopped, Interrupted)
         for run in self._runs.values():
             if run.is_closed or not run.request.is_kept:

@@ -15,8 +15,7 @@ from runner.script.source import choose_environment, read_environment, read_scri
 def preload(
     is_wanted: bool = True, environment: Mapping[str, str] | None = None
 ) -> Iterator[TrialServer]:
-    """Yield a server that is loading TensorFlow, if it is wanted, with more variables where some
-    are given; end it afterwards."""
+    """Yield a server that is loading TensorFlow, if it is wanted; end it afterwards."""
     server = TrialServer()
     try:
         if is_wanted:
@@ -35,8 +34,7 @@ def is_likely_to_measure(words: Sequence[str]) -> bool:
 
 
 def find_environment(words: Sequence[str]) -> dict[str, str]:
-    """Guess what the server must be started with, where the words name one script; a mistake in
-    it is answered once all is read."""
+    """Guess what the server must be started with; a mistake is answered once all is read."""
     named = [word.partition("=")[2] for word in words if word.startswith("scenario.path=")]
     try:
         script = read_script(named[0].strip("'\"")) if len(named) == 1 else None

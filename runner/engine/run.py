@@ -230,7 +230,6 @@ def open_run(
 
 
 def _can_be_explained(outcome: Outcome) -> bool:
-    """Return whether what grew may be what ended the trial: then a host trial, which takes fewer
-    steps, finds what that was."""
+    """Return whether what grew may have ended the trial: a host trial, of fewer steps, finds it."""
     has_grown = outcome.status in (Status.OUT_OF_MEMORY, Status.TIMED_OUT, Status.KILLED)
     return has_grown and outcome.phase in (Phase.STEPS, Phase.RELEASE)

@@ -1,5 +1,4 @@
-"""The source behind `fit`: every strategy is searched at its own pace, so that their memory trials
-run side by side."""
+"""The source behind `fit`: searches every strategy at its own pace, trials side by side."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ class FitSearch(Dialogues):
         return next(((each.limit, each.places[place]) for each in found), None)
 
     def stop(self, stopped: Stop) -> None:
-        """Say of every strategy without an answer what had completed; leave out those that had
-        not begun."""
+        """Say of strategies without an answer what had completed; leave out those not begun."""
         for limit in self.limits:
             if not limit.is_over:
                 limit.stop(str(stopped.args[0]).rstrip("."))

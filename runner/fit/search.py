@@ -96,8 +96,7 @@ Attempts = Generator[Attempt, Probe, T]
 
 @dataclass(frozen=True)
 class FoundLimit:
-    """The end of a search. `largest` is None where nothing fits, and `fails` where `most` does:
-    then there may be more."""
+    """The end of a search. `largest` is None where nothing fits, `fails` where `most` does, too."""
 
     largest: int | None
     fails: int | None
@@ -121,8 +120,7 @@ class LimitSearch:
     _completed: set[int] = field(default_factory=set)
     """The values of which a whole run completed."""
     _varies: bool = False
-    """True once memory was seen to vary: every probe is a whole run then, and the answer an end of
-    a range."""
+    """True once memory was seen to vary: all probes are whole runs, and the answer is a range."""
     _range_began: int = 0
     """The number of probes before that."""
     _surprises: int = 0
@@ -152,8 +150,7 @@ class LimitSearch:
     # Where a value fits or does not.
 
     def _choose(self) -> Attempts[int | None]:
-        """Return a value between the largest that fits and the smallest that fails; None when the
-        answer is found."""
+        """Return a value between what fits and what fails; None when the answer is found."""
         if self._low is None:
             assert self._high is not None
             return max(1, self._high // 16) if self._high > 1 else None
@@ -166,8 +163,7 @@ class LimitSearch:
         return self._begin_range(None)
 
     def _choose_between(self, low: int, most_left: int) -> int | None:
-        """Return a value above `low`, at most `most_left`; or below, where one more is needed for
-        a model."""
+        """Return a value up to `most_left`; one below `low` where a model needs one more."""
         a_third = min(most_left, low + -(-(most_left + 1 - low) // 3))
         above = min(2 * low, most_left) if self._high is None else a_third
         if self.cap_bytes is None:
@@ -196,8 +192,7 @@ class LimitSearch:
     # Where memory varies.
 
     def _begin_range(self, guess: int | None) -> int | None:
-        """Begin anew with whole runs: what memory trials said does not count; what failed did
-        fail."""
+        """Begin anew with whole runs: memory trials count no more, but what failed did fail."""
         if not self._varies:
             self._varies, self._range_began = True, len(self.probes)
         self._low = max(self._completed, default=None)
@@ -240,8 +235,7 @@ def _list_fitting(probes: Sequence[Probe]) -> list[Probe]:
 
 
 def find_near_answer(probes: Sequence[Probe], cap_bytes: int | None) -> tuple[int, int] | None:
-    """Return the largest value that fits and one that does not, seen or foreseen, as soon as they
-    are within 5 %."""
+    """Return the largest value that fits and one that does not, seen or foreseen, if within 5 %."""
     fitting = _list_fitting(probes)
     failing = [probe.value for probe in probes if not probe.fits]
     if not fitting:

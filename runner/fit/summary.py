@@ -157,8 +157,7 @@ def write_decision(limits: Sequence[Limit]) -> str | None:
 
 
 def _write_cost(most: Limit, least: Limit) -> str:
-    """Return the price: in examples, where it is they that are varied; else a step does more, and
-    takes longer."""
+    """Return the price: in examples, where they are varied; else in time, as a step does more."""
     metric = EXAMPLES_PER_SECOND if most.vary == "batch_size" else STEP_SECONDS
     ours, theirs = (limit.metrics.get(metric) for limit in (most, least))
     if not ours or not theirs:

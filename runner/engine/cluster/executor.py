@@ -125,8 +125,7 @@ class Worker:
 
     journal: Journal
     silent_from: float = float("inf")
-    """When it should have reported something, by this machine's clock; a job may wait in a queue
-    for as long as it likes."""
+    """The time by which it should have reported something; a job may wait in a queue for long."""
     taken_at: float = 0.0
     """When it took the cell that it is at."""
     has_taken: bool = False

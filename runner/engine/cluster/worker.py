@@ -194,8 +194,7 @@ def _longest_trial(experiment: Experiment) -> float:
 
 
 def _longest_cell(request: Request) -> float:
-    """Return how long another worker may be at the cell: a graph's peak may take twenty more
-    trials than were asked for."""
+    """Return how long another worker may be at it: a graph's peak may take twenty more trials."""
     evidence = request.evidence
     trials = evidence.memory + evidence.timing + evidence.host + 20
     return trials * _longest_trial(request.cell.experiment)
