@@ -26,30 +26,21 @@ if TYPE_CHECKING:
     from runner.integrations.notebook import load_ipython_extension
 
 _IN = {
-    "Compared": "runner.integrations.measurement",
-    "Measurement": "runner.integrations.measurement",
-    "compare": "runner.integrations.measurement",
+    **dict.fromkeys(
+        ("Compared", "Measurement", "compare", "open"), "runner.integrations.measurement"
+    ),
     "measure": "runner.integrations.api",
-    "open": "runner.integrations.measurement",
     "load_ipython_extension": "runner.integrations.notebook",
 }
 """What is loaded as it is first asked for: a child, and who only wants one thing, sees no more."""
 
-__all__ = [
-    "Compared",
-    "Measurement",
-    "compare",
-    "load",
-    "load_ipython_extension",
-    "measure",
-]
+__all__ = ["Compared", "Measurement", "compare", "load", "load_ipython_extension", "measure"]
 
 paths.make_scenarios_importable()
 
 
 def load(*paths: str | Path) -> pandas.DataFrame:
-    """Return the records at or below these folders as a pandas frame: see
-    `runner.render.files.table`."""
+    """Return the records at or below these folders as a frame: see `runner.render.files.table`."""
     from runner.render.files import table  # pandas: half a second; no child may ever see it
 
     return table.load(*paths)

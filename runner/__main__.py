@@ -101,15 +101,10 @@ def _check_platform() -> None:
         )
 
 
-def _check_words(words: Sequence[str]) -> None:
-    """Refuse what no shell can pass on, and no file can be called."""
-    for word in words:
+def _dispatch(words: list[str]) -> int:
+    for word in words:  # what no shell can pass on, and no file can be called
         if "\0" in word or any("\ud800" <= each <= "\udbff" for each in word):
             raise BadInput(f"{word}: is not a word of a command line.", "Write it as plain text.")
-
-
-def _dispatch(words: list[str]) -> int:
-    _check_words(words)
     words = paths.take_config_dirs(words)
     first = words[0] if words else ""
     if first == "--version":

@@ -87,8 +87,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class LinePart:
-    """Live bytes at the peak that one line made, of one op, shape, dtype and scope, called from
-    one stack."""
+    """Live bytes at the peak that one line made, of one kind and scope, called from one stack."""
 
     op: str
     shape: tuple[Whole, ...] | None

@@ -59,8 +59,7 @@ class Cell:
 
     @property
     def said(self) -> dict[str, str]:
-        """Return the overrides by field, also entry by entry where one is a mapping:
-        `{"batch_size": "32"}`."""
+        """Return the overrides by field, a mapping also entry by entry: `{"batch_size": "32"}`."""
         words = dict(said.lstrip("+").partition("=")[::2] for said in self.overrides)
         entries = {
             name: format_word(value)
@@ -167,8 +166,7 @@ class TrialSpec:
     with_requests: bool = False
     """A memory trial sends the sequence of its allocations, too."""
     with_lines: bool = True
-    """A memory trial notes which line of code makes what. False only to show that the figures are
-    the same."""
+    """A memory trial notes the line of each allocation; False only to show that figures agree."""
     more_host_mb: int = 0
     """Added to the limit on host memory, to see if it was the limit that ended a child."""
 

@@ -252,8 +252,7 @@ class Experiment:
 
 
 def list_leaves(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a group's fields, each entry of a mapping as one (`scenario.arguments.width`): as they
-    are typed and swept."""
+    """Return a group's fields as they are typed, each entry of a mapping as one of its own."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -291,8 +290,7 @@ def build_checked(kind: type[T], values: Mapping[str, Any], where: str) -> T:
 
 @functools.lru_cache
 def _list_hints(kind: Any) -> dict[str, Any]:
-    """Return how each field is declared; read once, as it takes as long as checking twenty
-    cells."""
+    """Return how each field is declared; read once, since that takes long."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
@@ -352,8 +350,7 @@ def _check_value(hint: Any, value: Any, where: str) -> Any:
 
 
 def _suggest_number(said: str, where: str) -> str:
-    """Return what to write for a number with a unit, for two with something between them, or
-    another."""
+    """Return what to write for a number with a unit, for a range, or any other."""
     if where.endswith("_mb") and (
         size := re.fullmatch(r"(\d{1,18}) ?([KMGT])i?B?", said, re.IGNORECASE)
     ):

@@ -223,8 +223,7 @@ class ProgramFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Facts of a whole trial. The child fills it as it goes: a trial that fails has what was
-    known by then."""
+    """Facts of a trial, filled as it goes: one that fails has what was known by then."""
 
     seconds: Real | None = None
     """From the fork of its process to its result, or its end."""

@@ -111,8 +111,7 @@ def _find_secret_parts(word: str) -> Iterator[tuple[int, int, str]]:
 
 
 def find_secrets(value: Any, masked: Any) -> list[str]:
-    """Return the texts that were masked in a value, the longest first, of those that can be looked
-    for elsewhere."""
+    """Return the masked texts, the longest first, of those that can be looked for elsewhere."""
     found: list[str] = []
     if isinstance(value, dict):
         found = [each for key in value for each in find_secrets(value[key], masked[key])]

@@ -79,8 +79,7 @@ class Metric:
         return self.unit in ("seconds", "per second")
 
     def format(self, value: float | None) -> str:
-        """Return a value as a person reads it, with its unit: for terminals, tables and pictures
-        only."""
+        """Return a value with its unit as a person reads it, in terminals, tables and pictures."""
         if value is None:
             return "unknown"
         if self.unit == "bytes":
@@ -163,8 +162,7 @@ def format_metric(name: str, value: float | None) -> str:
 
 
 def format_bytes(value: float) -> str:
-    """Return bytes in decimal units, as allocator limits and file sizes use them: 12.3 MB is
-    12,300,000 bytes."""
+    """Return bytes in decimal units, as file sizes are given: 12.3 MB is 12,300,000 bytes."""
     for scale, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
         if abs(value) >= scale * 0.9995:
             return f"{_format_three_digits(value / scale)} {unit}"
@@ -175,8 +173,7 @@ _BYTES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "
 
 
 def parse_bytes(text: str) -> float | None:
-    """Return the bytes that a person means by `120 MB`, `64KiB` or `0 B`; None where it is not a
-    valid amount."""
+    """Return the bytes that `120 MB`, `64KiB` or `0 B` mean; None where it is no valid amount."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?((?:[kMG]i?)?B)", text.strip())
     return float(found[1]) * _BYTES[found[2]] if found and found[2] in _BYTES else None
 

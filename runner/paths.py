@@ -154,8 +154,7 @@ def open_text(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield the name to write a file under; it is renamed to `path` after that, so that whoever
-    looks finds it whole or not at all."""
+    """Yield the name to write a file under; renamed after that, it is there whole or not at all."""
     # A name that nobody can have made a link of before.
     scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -191,8 +190,7 @@ class _Scenarios(MetaPathFinder):
 
 
 def make_scenarios_importable() -> None:
-    """Let `import scenarios` find ours: here, and in every child, which imports `runner` first to
-    unpickle an experiment."""
+    """Let `import scenarios` find ours: here, and in every child, which imports `runner` first."""
     if not any(isinstance(finder, _Scenarios) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Scenarios())
 

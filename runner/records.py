@@ -70,8 +70,7 @@ class Outcome:
 
     @property
     def is_crash(self) -> bool:
-        """Return True if native code ended the process, as TensorFlow does where it runs out of
-        memory and should have raised."""
+        """Return True if native code ended the process, as where TensorFlow runs out of memory."""
         return self.status is Status.KILLED and (self.reason or "").startswith(CRASHES)
 
     @property
@@ -206,8 +205,7 @@ def write(record: Record, folder: Path) -> Path:
 
 
 def read(path: Path) -> Record:
-    """Return the record in a run's folder, or in the file itself; raise `BadInput` where it is
-    none."""
+    """Return the record in a run's folder, or in a file; raise `BadInput` where it is none."""
     record: Record = _read(path, Record)
     return replace(record, cell=record.spec.cell)  # an older one counted the trials, too
 

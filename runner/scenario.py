@@ -56,15 +56,13 @@ class Varies:
 
     peak: float
     allocated: float = 0.0
-    """The same of what a step allocates, in bytes and in number: above 0 where buffers are passed
-    on."""
+    """The same of the bytes and allocations of a step: above 0 where buffers are passed on."""
     when: Callable[[Any], bool] = lambda _: True
     """Does it vary with these parameters? Takes the scenario."""
 
 
 Varying = Mapping[str, Varies]
-"""Which executions vary; all others are to repeat to the byte, and the contract suite holds them
-to that."""
+"""Which executions vary; all others repeat to the byte, and the contract suite holds them to it."""
 
 
 def find_variation(scenario: Scenario, execution: str) -> Varies | None:
@@ -101,22 +99,16 @@ class Bench(Protocol):
     @property
     def note(self) -> str | None:
         """Return the note of the `StartAnew` of an earlier process of this cell."""
-        ...
 
     @property
     def load_function(self) -> Callable[[], Any] | None:
-        """Return what makes the user's function, where it came by value and no import path finds
-        it."""
-        ...
+        """Return what makes the user's function, where it came by value."""
 
     def note_program(self, program: Any) -> None:
         """Keep with the trial what was seen of a program (`runner.facts.ProgramFacts`)."""
-        ...
 
     def compile(self, function: Function, *, reduce_retracing: bool = False) -> Function:
-        """Return `function` as the chosen execution runs it: itself, a `tf.function`, or one under
-        XLA."""
-        ...
+        """Return `function` as the execution runs it: itself, a `tf.function`, or under XLA."""
 
 
 class Scenario(Protocol):

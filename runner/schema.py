@@ -63,8 +63,7 @@ def _without_half_characters(text: str | bytes) -> str | None:
 
 
 def encode(value: Any) -> bytes:
-    """Return the value as JSON in ASCII. NaN and infinities become null, half a character its
-    code."""
+    """Return the value as ASCII JSON: NaN and infinities are null, half a character its code."""
     try:
         text = msgspec.json.encode(value)
     except UnicodeEncodeError:

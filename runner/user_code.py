@@ -14,8 +14,7 @@ Files = dict[str, str]
 
 
 def hash_files(paths: Iterable[str]) -> Files:
-    """Return the hash of each file that can be read; a module that was made without a file has
-    nothing to hash."""
+    """Return the hash of each file that can be read; a module made without a file has none."""
     found = {_name_file(path): _hash_file(Path(path)) for path in paths}
     return {name: digest for name, digest in sorted(found.items()) if digest}
 
