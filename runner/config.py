@@ -1,8 +1,8 @@
 """Typed, checked, frozen: what a run is, once the words have been composed.
 
-`typed` turns a plain mapping into a frozen dataclass and refuses
-unknown keys, missing keys, wrong types and values out of range, each by name. It serves the groups
-below and every scenario alike, so a scenario's own annotations are its checks:
+`build_checked` turns a plain mapping into a frozen dataclass, and refuses unknown and missing keys,
+wrong types and values out of range, each by name. It serves the groups below and every scenario
+alike, so a scenario's own annotations are its checks:
 
     size: Count                                a whole number from 1
     gradient: Literal["none", "tape"]          one of these
@@ -361,25 +361,23 @@ def _suggest_number(said: str, where: str) -> str:
     return f"Write {where}=32."
 
 
+_SCALARS: dict[Any, tuple[Any, str, str]] = {
+    int: (int, "is not a whole number", ""),
+    float: (int | float, "is not a finite number", "1.5"),
+    bool: (bool, "is neither true nor false", "true"),
+    str: (str, "is not text", "TEXT"),
+}
+"""By how a field is declared: what it may be, what is said of anything else, and an example."""
+
+
 def _check_scalar(hint: Any, value: Any, where: str) -> Any:
+    if hint not in _SCALARS:
+        raise TypeError(f"{where}: a field can't be declared as {hint!r}")
     if hint in _SPELLED and isinstance(value, str):
         value = _SPELLED[hint](value)
-    if hint is int:
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        raise BadInput(
-            f"{where}: {value!r} is not a whole number.", _suggest_number(str(value), where)
-        )
-    if hint is float:
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
-        raise BadInput(f"{where}: {value!r} is not a finite number.", f"Write {where}=1.5.")
-    if hint is bool:
-        if isinstance(value, bool):
-            return value
-        raise BadInput(f"{where}: {value!r} is neither true nor false.", f"Write {where}=true.")
-    if hint is str:
-        if isinstance(value, str):
-            return value
-        raise BadInput(f"{where}: {value!r} is not text.", f"Write {where}=TEXT.")
-    raise TypeError(f"{where}: a field can't be declared as {hint!r}")
+    kind, problem, example = _SCALARS[hint]
+    is_right = isinstance(value, kind) and (hint is bool or not isinstance(value, bool))
+    if not is_right or (hint is float and not math.isfinite(value)):
+        remedy = f"Write {where}={example}." if example else _suggest_number(str(value), where)
+        raise BadInput(f"{where}: {value!r} {problem}.", remedy)
+    return float(value) if hint is float else value
