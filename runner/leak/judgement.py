@@ -134,10 +134,10 @@ def gather_evidence(record: Record) -> LeakEvidence:
     judged = [each for each in timed if each is not None]
     bound = find_usual_bound(judged)
     is_level_when_timed = not host and bound is not None and explained > 2 * bound
-    if traced and host and (by_malloc := _explain_by_malloc(record, host - explained)):
+    books = [each.facts.malloc for each in record.trials if each.facts.malloc]
+    if traced and host and (by_malloc := _explain_by_malloc(books, host - explained)):
         holders.append(by_malloc)
         explained += by_malloc.bytes_per_step
-    books = _list_books(record)
     tried = [each.outcome for each in record.trials if each.kind == "host"]
     failed = next((each.status.replace("_", " ") for each in tried if not each.completed), None)
     failed = failed and f"ended as {failed}"
@@ -187,10 +187,6 @@ def _correct_pooled(holders: Sequence[Holder], tensor: float) -> list[Holder]:
 # Malloc's own books.
 
 
-def _list_books(record: Record) -> list[MallocBooks]:
-    return [each.facts.malloc for each in record.trials if each.facts.malloc]
-
-
 def _rise_of_books(
     several: Sequence[MallocBooks], read: Callable[[MallocBooks], Sequence[float]]
 ) -> float:
@@ -203,13 +199,13 @@ def _rise_of_books(
     return statistics.median(slopes) if slopes else 0.0
 
 
-def _explain_by_malloc(record: Record, unexplained: float) -> Holder | None:
+def _explain_by_malloc(several: Sequence[MallocBooks], unexplained: float) -> Holder | None:
     """Return malloc as a holder, as far as its books explain what nobody else does.
 
     Its free memory grows: that is kept. It shrinks: that much was taken from it, and resident
     memory grew by so much less; then the holder's bytes are below 0.
     """
-    free = _rise_of_books(_list_books(record), lambda books: books.free_bytes)
+    free = _rise_of_books(several, lambda books: books.free_bytes)
     if free * unexplained <= 0:
         return None
     part = min(free, unexplained) if free > 0 else max(free, unexplained)

@@ -51,10 +51,10 @@ def _suggest_for_op(what: str) -> str | None:
         return "let the threads end, or hand work to a pool: concurrent.futures.ThreadPoolExecutor"
     if what.startswith(ONEDNN):
         return "pad the arguments to a few shapes, or say TF_ENABLE_ONEDNN_OPTS=0"
-    if "iterator" in what and not _OF_KERAS.search(what):  # Keras makes one for each call
-        return "make one iterator, outside of the step: `values = iter(dataset.repeat())`"
     if _OF_KERAS.search(what):
         return "call the model itself, `model(batch)`: Keras makes a pipeline for each call here"
+    if "iterator" in what:
+        return "make one iterator, outside of the step: `values = iter(dataset.repeat())`"
     return None
 
 
