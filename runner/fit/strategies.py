@@ -33,8 +33,7 @@ def list_strategies(plan: Plan, vary: str) -> list[Strategy]:
     in one."""
     if vary in plan.swept:
         raise BadInput(
-            f"vary={vary}: several values of it were given.",
-            "Give it one, to start from, or none.",
+            f"vary={vary}: several values of it were given.", "Give it one, to start from, or none."
         )
     found = []
     for cell in plan.cells:

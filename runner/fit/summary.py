@@ -228,18 +228,13 @@ class FitProgress:
 
     def _estimate_left(self) -> float | None:
         """Return the seconds that all searches will take; None before a trial has completed."""
+        open_limits = [limit for limit in self.search.limits if not limit.is_over]
         begun = [
-            estimate_search(
-                limit, self._seconds[limit.strategy.number], bool(self._find_near_answer(limit))
-            )
-            for limit in self.search.limits
-            if limit.strategy.number in self._seconds and not limit.is_over
+            estimate_search(limit, seconds, bool(self._find_near_answer(limit)))
+            for limit in open_limits
+            if (seconds := self._seconds.get(limit.strategy.number)) is not None
         ]
-        waiting = sum(
-            limit.strategy.number not in self._seconds and not limit.is_over
-            for limit in self.search.limits
-        )
-        return sum(begun) * (1 + waiting / len(begun)) if begun else None
+        return sum(begun) * len(open_limits) / len(begun) if begun else None
 
     def _draw(self, limit: Limit, value: int, kind: str) -> None:
         fitting = max((probe.value for probe in limit.probes if probe.fits), default=None)
