@@ -243,15 +243,14 @@ class MlflowStore:
         self, condition: str, experiment: str | None = None, view: int = ViewType.ACTIVE_ONLY
     ) -> list[Any]:
         """Return every run, page by page."""
-        found: list[Any] = []
-        page: str | None = ""
-        while page is not None:
+        found, page = [], None
+        while True:
             some = self._client.search_runs(
-                [experiment or self._experiment], condition, view, page_token=page or None
+                [experiment or self._experiment], condition, view, page_token=page
             )
             found += some
-            page = some.token or None
-        return found
+            if not (page := some.token):
+                return found
 
     def _find_first(self, condition: str, order: str = "attributes.start_time DESC") -> Any | None:
         found = self._client.search_runs(

@@ -25,8 +25,7 @@ LARGEST_COMPARISON = 100
 MOST_VIEWS = 50
 
 _METRICS = tuple(
-    name_metric(METRICS[name])
-    for name in (*HEADLINES, *(each for each in list_shown(Rank.TABLE) if each not in HEADLINES))
+    name_metric(METRICS[name]) for name in dict.fromkeys((*HEADLINES, *list_shown(Rank.TABLE)))
 )
 _RUN_NAME = "attributes.`Run Name`"
 _USUAL_FIELDS = ("scenario", "execution", "batch_size")
