@@ -52,7 +52,6 @@ class Dialogues:
         return [request for each in self._open for request in each.advance()]
 
     def tell(self, run: Run) -> None:
-        """Hand a run to the dialogue that asked for it."""
         for each in self._open:
             if any(request.place == run.request.place for request in each.wanted):
                 each.runs[run.request.place] = run

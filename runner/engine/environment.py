@@ -69,8 +69,12 @@ def describe_machine() -> Machine:
     """Return what this machine is, as read once when a measurement begins."""
     facts = Path("/proc/cpuinfo").read_text().splitlines()
     models = (fact.partition(":")[2].strip() for fact in facts if fact.startswith("model name"))
+    versions = {}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     return Machine(
-        versions=_read_versions(),
+        versions=versions,
         python=platform.python_version(),
         cpu=next(models, platform.machine()),
         cores=len(os.sched_getaffinity(0)),
@@ -177,14 +181,6 @@ def describe_user_code(
     first = Path(next(iter(files))).resolve()
     state = _read_git_state(first.parent) if asks_git else None
     return UserCode(str(Path.cwd()), files, tuple(changed), state)
-
-
-def _read_versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
 
 
 def _read_git_state(folder: Path | None) -> GitState | None:

@@ -99,9 +99,7 @@ class Run:
             not is_decided or self.done["memory"] >= wanted["memory"]
         ):
             more = repeatability.count_more_trials(
-                self.memory_trials,
-                self.experiment.execution,
-                self.experiment.measure.peak_seconds,
+                self.memory_trials, self.experiment.execution, self.experiment.measure.peak_seconds
             )
             settled = self.done["memory"] + (min(1, more) if is_decided else more)
             wanted["memory"] = max(wanted["memory"], settled)

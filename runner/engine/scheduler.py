@@ -110,7 +110,6 @@ class LocalExecutor:
                 yield run_alone(self.server, run, notify).keep(notify)
 
     def close(self) -> None:
-        """End the server and all of its children."""
         self.server.stop()
 
 
@@ -132,7 +131,6 @@ class EndedTrial:
 
 
 def next_trial(run: Run) -> TrialSpec:
-    """Return the next trial of a run that has one."""
     spec = run.next
     assert spec is not None
     return spec

@@ -25,7 +25,6 @@ class WorkerActor:
     """A worker, as Ray starts it."""
 
     def take_cells(self, queue_folder: Path, name: str, context: CommandContext) -> None:
-        """Measure cells of the queue until none is left."""
         take_cells(queue_folder, name, context)
 
 

@@ -99,7 +99,6 @@ class SlurmCluster:
         return log
 
     def end(self, name: str) -> None:
-        """Cancel a job."""
         _cancel(name)
 
     def close(self, names: Sequence[str]) -> None:

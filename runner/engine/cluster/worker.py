@@ -45,6 +45,8 @@ _TRIAL_SECONDS = 1200.0
 """The longest that a trial takes beyond its own deadlines: TensorFlow may be loaded, twice."""
 _MOST_DEADLINES = 4
 """A trial is run again where the server is lost, or a limit on host memory met."""
+_MOST_ADDED = 20
+"""More trials than were asked for, to know a graph's peak."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +165,13 @@ class SharedCells:
         self._number, request = number, self.work.requests[number]
         self.journal.write(Message("took", number))
         # A worker of an earlier start may still be at it: then this one finds what that one left.
-        self.pulse.expect_progress(_longest_cell(request))
+        evidence = request.evidence
+        trials = evidence.memory + evidence.timing + evidence.host + _MOST_ADDED
+        self.pulse.expect_progress(trials * _longest_trial(request.cell.experiment))
         self._lock.enter_context(folders.lock_folder(self.work.folder / request.place, wait=True))
         return [request]
 
     def tell(self, run: Run) -> None:
-        """Report that the cell's record is there."""
         self._lock.close()
         self.journal.write(Message("done", self._number))
         self.pulse.expect_progress(_BETWEEN_SECONDS)
@@ -191,10 +194,3 @@ class SharedCells:
 
 def _longest_trial(experiment: Experiment) -> float:
     return _MOST_DEADLINES * experiment.measure.timeout_seconds + _TRIAL_SECONDS
-
-
-def _longest_cell(request: Request) -> float:
-    """Return how long another worker may be at it: a graph's peak may take twenty more trials."""
-    evidence = request.evidence
-    trials = evidence.memory + evidence.timing + evidence.host + 20
-    return trials * _longest_trial(request.cell.experiment)
