@@ -71,7 +71,6 @@ class Curve:
 
     @property
     def points(self) -> list[tuple[float, int]]:
-        """Return the pairs (seconds, bytes)."""
         return list(zip(self.seconds, self.bytes, strict=True))
 
 

@@ -81,7 +81,6 @@ def make_tensor(value: Any) -> Any:
 
 
 def make_variable(value: Any, trainable: bool, name: str) -> Any:
-    """Return a variable with this value."""
     import tensorflow as tf
 
     return tf.Variable(make_tensor(value), trainable=trainable, name=name)

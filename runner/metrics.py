@@ -157,7 +157,6 @@ HEADLINES = list_shown(Rank.HEADLINE)
 
 
 def format_metric(name: str, value: float | None) -> str:
-    """Return a metric's value as a person reads it."""
     return METRICS[name].format(value)
 
 

@@ -132,7 +132,6 @@ class TrialResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     """It has no child of its own that is still there."""
 
     def as_trial(self, kind: str, index: int, outcome: Outcome) -> Trial:
-        """Return it as the trial that it is the result of."""
         return Trial(kind, index, outcome, self.phases, self.steps, self.facts, self.allocations)
 
 

@@ -166,10 +166,7 @@ def _check_without_garbage(
     if most * max(steps, HOST_STEPS) / 2 < HOST.floor_bytes:
         return found
     return replace(
-        found,
-        bytes_per_step=None,
-        steps_needed=_round_up(2 * steps),
-        at_most_bytes_per_step=most,
+        found, bytes_per_step=None, steps_needed=_round_up(2 * steps), at_most_bytes_per_step=most
     )
 
 

@@ -51,8 +51,7 @@ class Objective:
             raise BadInput(f"search.objectives: {metrics!r} is not a list.", _EXAMPLE)
         if not isinstance(limits, Mapping):
             raise BadInput(
-                f"search.limits: {limits!r} is not a mapping.",
-                "Say search.limits.METRIC=NUMBER.",
+                f"search.limits: {limits!r} is not a mapping.", "Say search.limits.METRIC=NUMBER."
             )
         for name in metrics:
             _check_metric(name, "search.objectives")

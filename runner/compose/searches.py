@@ -15,13 +15,7 @@ from decimal import Decimal
 from typing import Any
 
 import yaml
-from hydra.core.override_parser.types import (
-    Glob,
-    IntervalSweep,
-    Override,
-    RangeSweep,
-    Transformer,
-)
+from hydra.core.override_parser.types import Glob, IntervalSweep, Override, RangeSweep, Transformer
 from omegaconf import DictConfig, OmegaConf
 
 from runner import paths
@@ -51,9 +45,7 @@ class _SweeperFields:
 
 
 def read_search(
-    sweep: DictConfig,
-    overrides: Sequence[Override],
-    compose: Callable[[int, Sequence[str]], Cell],
+    sweep: DictConfig, overrides: Sequence[Override], compose: Callable[[int, Sequence[str]], Cell]
 ) -> tuple[SearchSpec, list[list[str]]]:
     """Return the search that the words ask for, and the words of each cell to check before it."""
     given: Any = OmegaConf.to_container(sweep.hydra.sweeper, resolve=True)
