@@ -52,8 +52,6 @@ class Cell:
     """The words that made it, with secrets masked."""
     composed: str
     """The configuration, as YAML, secrets among it."""
-    seeks_peak: bool = True
-    """Memory trials are added until a graph's peak is known; growth doesn't need it."""
     masked: str | None = None
     """The configuration without its secrets, where it has some."""
 

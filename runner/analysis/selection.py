@@ -13,7 +13,6 @@ from typing import Any
 
 from runner import user_code
 from runner.config import format_word as format_word
-from runner.config import list_leaves as list_leaves
 from runner.errors import BadInput, suggest
 from runner.records import Record
 

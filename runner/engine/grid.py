@@ -37,7 +37,7 @@ class Grid:
         return [
             Request(
                 cell,
-                Evidence.from_measure(cell.experiment.measure, cell.seeks_peak),
+                Evidence.from_measure(cell.experiment.measure),
                 place=str(cell.number) if self.plan.is_sweep else "",
                 swept={key: cell.said.get(key) for key in self.plan.swept}
                 if self.plan.is_sweep

@@ -94,7 +94,7 @@ class SearchSource:
     def _make_request(self, cell: Cell) -> Request:
         return Request(
             cell,
-            Evidence.from_measure(cell.experiment.measure, cell.seeks_peak),
+            Evidence.from_measure(cell.experiment.measure),
             place=str(cell.number),
             swept={key: cell.said.get(key) for key in self.plan.swept},
             in_rounds=False,
