@@ -56,11 +56,13 @@ def measure(
                     notify(CellsOpened(runs.open(requests)))
                     for run in runs.finished:
                         _close_run(run, source, notify, is_new=not run.is_closed)
+                        runs.forget(run)
                     if runs.pending:
                         executor.prepare(folder, source.seed)
                         for run in executor.run_round(runs.pending, notify):
                             if run.next is None:
                                 _close_run(run, source, notify)
+                                runs.forget(run)
                     requests = source.ask()
             except (Interrupted, ServerError, OSError) as error:
                 stopped = translate_write_error(error) if isinstance(error, OSError) else error

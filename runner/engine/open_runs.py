@@ -31,7 +31,6 @@ class OpenRuns:
     @property
     def pending(self) -> list[Run]:
         """The runs that lack trials."""
-        self._forget_closed()
         return [run for run in self._runs.values() if run.next is not None]
 
     @property
@@ -42,12 +41,10 @@ class OpenRuns:
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcome of each run that was kept, in the order of the requests."""
-        self._forget_closed()
         return tuple(self._outcomes.values())
 
     def open(self, requests: Sequence[Request]) -> list[Run]:
         """Open the run of each request, as far as it had come."""
-        self._forget_closed()  # the source has seen them
         opened = [self._open(request) for request in requests]
         _check_code(opened)
         for run in opened:
@@ -79,23 +76,22 @@ class OpenRuns:
         )
         return open_run(request, folder, self.executor.machine, sweep)
 
-    def _forget_closed(self) -> None:
-        for place, run in list(self._runs.items()):
-            if run.next is None and (run.is_closed or not run.request.is_kept):
-                del self._runs[place]
-                if run.request.is_kept:
-                    self._outcomes[place] = run.outcome
+    def forget(self, run: Run) -> None:
+        """Keep of a run that the source has seen its outcome alone."""
+        del self._runs[run.request.place]
+        if run.request.is_kept:
+            self._outcomes[run.request.place] = run.outcome
 
     def abandon(self, stopped: Interrupted | RunnerError) -> None:
         """Give open runs the reason why they are incomplete; after a user's stop, their record."""
         is_interrupted = isinstance(stopped, Interrupted)
-        for run in self._runs.values():
-            if run.is_closed or not run.request.is_kept:
-                continue
-            run.stop(Status.INTERRUPTED if is_interrupted else Status.KILLED, str(stopped.args[0]))
-            self._outcomes[run.request.place] = run.outcome
-            if is_interrupted:
-                run.close()
+        status = Status.INTERRUPTED if is_interrupted else Status.KILLED
+        for run in list(self._runs.values()):
+            if run.request.is_kept and not run.is_closed:
+                run.stop(status, str(stopped.args[0]))
+                if is_interrupted:
+                    run.close()
+            self.forget(run)
 
 
 def name_sweep(folder: Path) -> str:

@@ -25,7 +25,7 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from runner.analysis import estimate, repeatability
@@ -58,7 +58,6 @@ class LocalExecutor:
     still_running: None = None
     _environment: Mapping[str, str] = field(default_factory=dict)
     """What the first cell's processes are started with."""
-    _machine: Machine | None = None
     _shuffler: random.Random | None = None
     _pool: TrialPool | None = None
 
@@ -86,11 +85,10 @@ class LocalExecutor:
         if missing and len(missing) == len(experiments):
             raise missing[0]
 
-    @property
+    @cached_property
     def machine(self) -> Machine:
         """This machine, as it was when the measurement began."""
-        self._machine = self._machine or environment.describe_machine()
-        return self._machine
+        return environment.describe_machine()
 
     def run_round(self, runs: Sequence[Run], notify: Notifier) -> Iterator[Run]:
         """Run the next trial of each run; yield the run when the trial is on the disk. Memory

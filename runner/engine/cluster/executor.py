@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -78,7 +79,6 @@ class ClusterExecutor:
     _cluster: Cluster | None = None
     _folder: Path = Path()
     _seed: int = 0
-    _machine: Machine | None = None
 
     @property
     def name(self) -> str:
@@ -93,11 +93,10 @@ class ClusterExecutor:
         """Note where the cells are; workers load TensorFlow for themselves."""
         self._folder, self._seed = folder, seed
 
-    @property
+    @cached_property
     def machine(self) -> Machine:
         """This machine; where a worker has begun with a cell, its own counts instead."""
-        self._machine = self._machine or environment.describe_machine()
-        return self._machine
+        return environment.describe_machine()
 
     def run_round(self, runs: Sequence[Run], notify: Notifier) -> Iterator[Run]:
         """Have workers run all that these runs lack; yield each as its record appears."""

@@ -24,7 +24,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def executor_on(server: Any) -> LocalExecutor:
-    return LocalExecutor(server, _machine=MACHINE)
+    executor = LocalExecutor(server)
+    executor.machine = MACHINE
+    return executor
 
 
 def run_plan(plan: Plan, folder: Path, server: Any) -> Result:

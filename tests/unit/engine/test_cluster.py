@@ -67,7 +67,8 @@ def live(queue: CellQueue, name: str, dies_at: Sequence[int] = ()) -> None:
     work, journal = queue.read_work(), Journal(queue.find_worker_folder(name))
     journal.write(Message("started"))
     source = SharedCells(work, queue, name, journal, Mock())
-    here = LocalExecutor(Recorder(end), work.launcher, takes_turns=False, _machine=NODE)  # type: ignore[arg-type]
+    here = LocalExecutor(Recorder(end), work.launcher, takes_turns=False)  # type: ignore[arg-type]
+    here.machine = NODE
     measure(source, work.folder, here, [source], is_part=True)
     journal.write(Message("ended"))
 
