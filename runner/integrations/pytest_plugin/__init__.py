@@ -71,7 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if _is_asked_for(config):
         from runner.integrations.pytest_plugin.baseline import BaselineSession
 
-        config.stash[_session] = BaselineSession(config)
+        session = config.stash[_session] = BaselineSession(config)
+        if not hasattr(config, "workerinput"):  # workers report to the process that prints
+            config.pluginmanager.register(session)
 
 
 def pytest_pycollect_makemodule(module_path: Path) -> None:
@@ -133,34 +135,6 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Close what a test that failed or was skipped has left open."""
     if (whole := item.stash.get(_whole, None)) is not None:
         whole.abandon()
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collect what a test took, here or in a worker."""
-    if _reporting is not None:
-        _reporting.add(report)
-
-
-_reporting: BaselineSession | None = None
-
-
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Let the process that prints be the one that writes: workers report to it."""
-    global _reporting
-    is_worker = hasattr(session.config, "workerinput")
-    _reporting = None if is_worker else session.config.stash.get(_session, None)
-
-
-def pytest_sessionfinish() -> None:
-    """Write the baseline, if that was asked for."""
-    if _reporting is not None:
-        _reporting.save()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was saved, and which tests take less than the baseline."""
-    if _reporting is not None:
-        _reporting.print_summary(terminalreporter)
 
 
 def _choose_allocator() -> None:

@@ -133,7 +133,8 @@ class _Row:
 
 
 class BaselineSession:
-    """The baselines that a session saves and compares with, and what its tests took."""
+    """The baselines that a session saves and compares with, and what its tests took: where results
+    are printed, a plugin of pytest's."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._save = _find_file(config, "save")
@@ -159,7 +160,7 @@ class BaselineSession:
             sentence += f" (written with TensorFlow {self._baseline.tensorflow})"
         yield sentence
 
-    def add(self, report: pytest.TestReport) -> None:
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect a test's report, a worker's too; figures of tests that passed only."""
         if report.when != "call":
             self._left_out[report.outcome] += report.when == "setup" and not report.passed
@@ -174,7 +175,7 @@ class BaselineSession:
                 graph = bool(notes.get(f"{_GRAPH}{name}"))
                 self._rows.append(_Row(f"{report.nodeid}{name}", int(str(value)), graph))
 
-    def save(self) -> None:
+    def pytest_sessionfinish(self) -> None:
         """Write the file; tests that did not run, or failed, keep what it says of them."""
         if self._save is None or not self._rows:
             return
@@ -193,8 +194,9 @@ class BaselineSession:
         figures = count_things(len(tests), "figure")
         self._saved = f"{figures}, {new} of them new and {changed} changed"
 
-    def print_summary(self, terminal: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say what was saved, what became less, and which tests the file does not know."""
+        write_line = terminalreporter.write_line
         if self._save is not None:
             left_out = [
                 count_things(self._left_out[outcome], *words)
@@ -203,7 +205,7 @@ class BaselineSession:
             ]
             held = f"{self._save} holds {self._saved}" if self._saved else "nothing was saved"
             more = f"; left out: {', '.join(left_out)}" if left_out else ""
-            terminal.write_line(f"tf_memory: {held}{more}")
+            write_line(f"tf_memory: {held}{more}")
         if self._baseline is None:
             return
         unknown, less = [], dict[tuple[int, int], list[str]]()
@@ -214,12 +216,12 @@ class BaselineSession:
             elif entry.judge_peak(row.peak_bytes) == "better":
                 less.setdefault((row.peak_bytes, entry.peak_bytes), []).append(row.name)
         for (now, before), names in less.items():
-            terminal.write_line(
+            write_line(
                 f"tf_memory: {join_first(names, 1, 'more')}: {format_bytes(now)}, less than the "
                 f"{format_bytes(before)} of {self._compare}"
             )
         if unknown:
-            terminal.write_line(
+            write_line(
                 f"tf_memory: not in {self._compare}: {join_first(unknown, 1, 'more')}; "
                 "--tf-memory-save adds what is missing"
             )
