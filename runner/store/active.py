@@ -53,20 +53,13 @@ def log_record(record: Record, folder: Path, run_id: str) -> None:
         ) from error
 
 
-def log_epoch(metrics: Mapping[str, float], epoch: int) -> None:
-    """Log an epoch's figures, unless autologging does, which reads them from Keras' logs."""
-    if find_active_run() and not _is_autologged():
+def log_figures(metrics: Mapping[str, float], epoch: int | None = None) -> None:
+    """Log figures of the whole training, or of an epoch; those not where autologging does, which
+    reads them from Keras' logs."""
+    if find_active_run() and (epoch is None or not _is_autologged()):
         import mlflow
 
         mlflow.log_metrics(dict(metrics), step=epoch)
-
-
-def log_training(metrics: Mapping[str, float]) -> None:
-    """Log figures of the whole training."""
-    if find_active_run():
-        import mlflow
-
-        mlflow.log_metrics(dict(metrics))
 
 
 def _is_autologged() -> bool:

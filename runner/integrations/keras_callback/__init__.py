@@ -98,7 +98,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         self._epochs += 1
         if logs is not None:
             logs.update(figures)
-        active.log_epoch(figures, epoch)
+        active.log_figures(figures, epoch)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         before = self._host.anonymous()
@@ -110,7 +110,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         self.verdict = "unclear" if None in self.growth.values() else "flat"
         if any(self.growth.values()):
             self.verdict = "grows"
-        active.log_training(
+        active.log_figures(
             {name: value for name, value in self.growth.items() if value is not None}
         )
         if self._verbose:
