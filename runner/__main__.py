@@ -37,7 +37,6 @@ def main(words: Sequence[str]) -> int:
 def _answer(words: Sequence[str]) -> int:
     """Return the exit code; whatever goes wrong is one message here, foreseen or not."""
     try:
-        _check_platform()
         return _dispatch(list(words))
     except (RunnerError, Interrupted) as error:
         for message in (error, *getattr(error, "__notes__", ())):
@@ -53,7 +52,9 @@ def _answer(words: Sequence[str]) -> int:
             print(f"runner: {translate_write_error(error)}", file=sys.stderr)
             return WriteError.exit_code
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS and error.filename:
-            print(f"runner: {_shorten(error.filename)}: {error.strerror}.", file=sys.stderr)
+            path = str(error.filename)
+            path = path if len(path) <= 200 else f"{path[:100]}...{path[-100:]}"
+            print(f"runner: {path}: {error.strerror}.", file=sys.stderr)
             print("  Name a path that can be read, and written to.", file=sys.stderr)
             return BadInput.exit_code
         return _report_unforeseen(error)
@@ -64,11 +65,6 @@ _PATH_ERRORS = (
     *(errno.EACCES, errno.EPERM, errno.EROFS),
 )
 """Errors that are the path's own, whoever asks for it."""
-
-
-def _shorten(path: object) -> str:
-    text = str(path)
-    return text if len(text) <= 200 else f"{text[:100]}...{text[-100:]}"
 
 
 def _report_unforeseen(error: Exception) -> int:
@@ -93,15 +89,12 @@ def _report_unforeseen(error: Exception) -> int:
     return 1
 
 
-def _check_platform() -> None:
+def _dispatch(words: list[str]) -> int:
     if not sys.platform.startswith("linux"):
         raise Unavailable(
             f"the runner measures on Linux; this is {platform.system()}.",
             "Its meters read the Linux kernel's accounts; run it in a Linux container or machine.",
         )
-
-
-def _dispatch(words: list[str]) -> int:
     for word in words:  # what no shell can pass on, and no file can be called
         if "\0" in word or any("\ud800" <= each <= "\udbff" for each in word):
             raise BadInput(f"{word}: is not a word of a command line.", "Write it as plain text.")

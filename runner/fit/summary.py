@@ -68,9 +68,8 @@ def summarize_fit(
     lines += ["", f"{count_things(trials, 'trial')}, {format_duration(seconds)}"]
     if picture:
         lines.append(f"  picture  {shorten(picture)}")
-    for limit in limits:
-        if limit.folder:
-            lines.append(f"  record   {shorten(limit.folder / RECORD_FILE)}")
+    kept = [limit.folder / RECORD_FILE for limit in limits if limit.folder]
+    lines += [f"  record   {shorten(file)}" for file in kept]
     lines.append(f"  log      {shorten(folder / LOG_FILE)}")
     return "\n".join(lines)
 
