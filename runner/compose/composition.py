@@ -38,12 +38,13 @@ def compose_plan(words: Sequence[str]) -> Plan:
     """Return every cell that the words ask for, checked; none where Hydra was asked to tell
     something, and has. Raises `BadInput` for the first that is wrong; writes nothing."""
     line = read_words(take_config_dirs(words))
+    flags = line.flags
     with translate_errors(), open_hydra() as opened:
-        if line.asks_hydra:
+        if flags.cfg or flags.info or flags.hydra_help or flags.help:
             _answer(opened, line)
             return Plan((), False, None, ())
         sweep = _compose_sweep(opened, line) if _may_be_sweep(line) else None
-        if sweep is not None and (line.flags.multirun or sweep.hydra.mode == RunMode.MULTIRUN):
+        if sweep is not None and (flags.multirun or sweep.hydra.mode == RunMode.MULTIRUN):
             return _plan_sweep(opened, line, sweep)
         return _plan_run(opened, line, sweep)
 

@@ -93,12 +93,6 @@ class CommandLine:
     cell_words: list[str]
     """The other overrides."""
 
-    @property
-    def asks_hydra(self) -> bool:
-        """Return whether Hydra is to tell something, and nothing is to be measured."""
-        flags = self.flags
-        return bool(flags.cfg or flags.info or flags.hydra_help or flags.help)
-
 
 def read_words(words: Sequence[str]) -> CommandLine:
     """Return the words once it is clear that each is a flag of Hydra's or one override, given once;
