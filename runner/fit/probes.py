@@ -120,7 +120,7 @@ class Prober:
     folder: Path
     places: dict[str, int] = field(default_factory=dict)
     """The value of each probe, by its folder."""
-    _latest: dict[int, Run] = field(default_factory=dict)
+    latest: dict[int, Run] = field(default_factory=dict)
     """The last run with each value."""
 
     def try_value(self, attempt: Attempt) -> Generator[Sequence[Request], Sequence[Run], Probe]:
@@ -129,7 +129,7 @@ class Prober:
         whole = Evidence.from_measure(cell.experiment.measure, settles_peak=False)
         is_traced = cell.experiment.measure.host_limit_mb is None and whole.memory > 0
         first = Evidence(int(is_traced), int(not is_traced), 0, False, with_requests=is_traced)
-        known = self._latest.get(attempt.value)
+        known = self.latest.get(attempt.value)
         # A value that a whole run has tried is tried once more: another process may end otherwise.
         if known is None or known.evidence != first:
             known = yield from self._run(cell, first, self._choose_place(attempt.value), attempt)
@@ -139,7 +139,7 @@ class Prober:
             wanted = replace(self._choose_evidence(known), with_requests=is_traced)
             run = yield from self._run(cell, wanted, known.request.place, attempt)
             probe = self.limit.probes[-1] = _add_whole_run(probe, run)
-        self._note(probe, self._latest[attempt.value])
+        self._note(probe, self.latest[attempt.value])
         return probe
 
     def make_cell(self, value: int) -> Cell:
@@ -149,7 +149,7 @@ class Prober:
 
     def keep_answer(self, value: int) -> Dialogue:
         """Keep the run with the largest value as any run is kept: it has all its trials."""
-        probe, place = self._latest[value], str(self.limit.strategy.number)
+        probe, place = self.latest[value], str(self.limit.strategy.number)
         self.limit.folder = self.folder / place
         shutil.copytree(probe.folder, self.limit.folder, dirs_exist_ok=True)
         swept = {**self.limit.strategy.swept, self.limit.vary: str(value)}
@@ -166,10 +166,6 @@ class Prober:
             return replace(whole, memory=max(whole.memory, PROCESSES - whole.timing))
         return whole
 
-    def find_reason(self, value: int) -> str:
-        """Return why a value did not fit."""
-        return self._latest[value].outcome.reason or ""
-
     def _choose_place(self, value: int) -> str:
         """Return a folder that no probe of this search has taken."""
         first = f"{PROBES_FOLDER}/{self.limit.strategy.number}-{value}"
@@ -181,11 +177,11 @@ class Prober:
     def _run(
         self, cell: Cell, evidence: Evidence, place: str, attempt: Attempt
     ) -> Generator[Sequence[Request], Sequence[Run], Run]:
-        before = self._latest.get(self.places[place])
+        before = self.latest.get(self.places[place])
         counted = before.done.total() if before and before.request.place == place else 0
         (run,) = yield [Request(cell, evidence, place, is_kept=False, in_rounds=False)]
         self.limit.trials += run.done.total() - counted
-        self._latest[self.places[place]] = run
+        self.latest[self.places[place]] = run
         is_expected = run.outcome.is_crash and attempt.fits is False
         if run.outcome.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY) and not is_expected:
             raise ProbeFailed(f"{self.limit.vary}={self.places[place]} {run.outcome.brief}")
@@ -267,7 +263,7 @@ def search_limit(prober: Prober, most: int) -> Dialogue:
         return
     assert limit.found is not None
     if limit.found.largest is None:
-        reason = prober.find_reason(1)
+        reason = prober.latest[1].outcome.reason or ""
         limit.problem = f"1 does not fit: {reason.splitlines()[0]}"
         return
     yield from prober.keep_answer(limit.found.largest)
