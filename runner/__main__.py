@@ -28,14 +28,9 @@ from runner.render.text.console import sanitize_streams
 from runner.script.words import is_script
 
 
+@sanitize_streams()
 def main(words: Sequence[str]) -> int:
-    """Return the exit code of a command line; print whatever goes wrong."""
-    with sanitize_streams():
-        return _answer(words)
-
-
-def _answer(words: Sequence[str]) -> int:
-    """Return the exit code; whatever goes wrong is one message here, foreseen or not."""
+    """Return the exit code of a command line; whatever goes wrong is one message here."""
     try:
         return _dispatch(list(words))
     except (RunnerError, Interrupted) as error:

@@ -138,8 +138,7 @@ def _copy_module(step: Any) -> Iterator[None]:
     import cloudpickle
 
     module = sys.modules.get(str(getattr(step, "__module__", "")))
-    known = module is None or module.__name__ == "__main__"
-    if known or module is None or _is_importable(module.__name__):
+    if module is None or module.__name__ == "__main__" or _is_importable(module.__name__):
         yield
         return
     cloudpickle.register_pickle_by_value(module)
