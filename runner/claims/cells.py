@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from runner.cell import Cell, Plan
@@ -37,10 +39,9 @@ class ClaimGrid(Grid):
 
     def __init__(self, claims: ClaimPlan) -> None:
         super().__init__(claims.plan)
-        values: dict[str, set[Any]] = {}
-        for key in claims.numbers:
-            for name, value in key:
-                values.setdefault(name, set()).add(value)
+        values = defaultdict[str, set[Any]](set)
+        for name, value in chain.from_iterable(claims.numbers):
+            values[name].add(value)
         self._words = {
             number: {name: format_word(value) for name, value in key if len(values[name]) > 1}
             for key, number in claims.numbers.items()
@@ -63,7 +64,7 @@ def compose_cells(claims: Sequence[Claim], settings: Words) -> ClaimPlan:
         _blame_claim(claims, settings)
         raise
     cell_of = dict(zip(wanted, composed, strict=True))
-    kinds: dict[str, set[str]] = {}
+    kinds = defaultdict[str, set[str]](set)
     for claim in claims:
         for case in claim.cases:
             for words in case.list_sizes(case.run):
@@ -71,19 +72,14 @@ def compose_cells(claims: Sequence[Claim], settings: Words) -> ClaimPlan:
                     for expectation in case.expect:
                         expectation.check_cell(cell_of[_make_key(words)].experiment.spec)
             for words in case.cells:
-                kinds.setdefault(cell_of[_make_key(words)].experiment.cell, set()).update(
-                    case.kinds
-                )
+                kinds[cell_of[_make_key(words)].experiment.cell] |= case.kinds
     cells: dict[str, Cell] = {}
     for cell in composed:
         identity = cell.experiment.cell
         if identity not in cells:
-            unused = {
-                f"measure.{kind}_processes": 0
-                for kind in ("memory", "timing")
-                if kind not in kinds[identity]
-            }
-            cells[identity] = composition.change_cell(cell, len(cells), unused)
+            unused = sorted({"memory", "timing"} - kinds[identity])
+            none = {f"measure.{kind}_processes": 0 for kind in unused}
+            cells[identity] = composition.change_cell(cell, len(cells), none)
     numbers = {key: cells[cell.experiment.cell].number for key, cell in cell_of.items()}
     plan = Plan(tuple(cells.values()), is_sweep=True, resume=None, swept=())
     return ClaimPlan(tuple(claims), plan, numbers)

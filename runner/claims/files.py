@@ -152,9 +152,7 @@ def _check_text(content: Any, where: str) -> str:
 def _check_mapping(content: Any, where: str) -> dict[str, Any]:
     if not isinstance(content, Mapping):
         wrong = "is missing" if content is None else f"{content!r} is not a mapping"
-        raise BadInput(
-            f"{where}: {wrong}.", "Write key: value pairs; see conf/claim/ for examples."
-        )
+        raise BadInput(f"{where}: {wrong}.", f"Write key: value pairs; {_EXAMPLES}.")
     return {str(key): value for key, value in content.items()}
 
 

@@ -15,7 +15,7 @@ from runner.claims.expectation import ExpectationResult
 from runner.claims.readings import find_metric
 from runner.claims.verdicts import CaseJudgement, Judgement, Verdict
 from runner.render.html import charts, scales
-from runner.render.html.elements import Node, tag, write_document
+from runner.render.html.elements import Node, draw_sections, tag, write_document
 
 _STYLE = """
 .verdict { display: inline-block; padding: 1px 9px; border-radius: 99px; border: 2px solid;
@@ -37,7 +37,7 @@ a { color: var(--link); }
   white-space: nowrap; }
 @media (max-width: 640px) { .overview { width: 100%; } }
 """
-_SIGNS: dict[bool | None, str] = {True: "✓ holds", False: "✗ fails"}
+_SIGNS = {True: "✓ holds", False: "✗ fails", None: "? unclear"}
 
 
 def draw_claims_page(
@@ -57,17 +57,15 @@ def draw_claims_page(
         "Claims, measured",
         tag("style", _STYLE),
         tag("h1", "Claims, measured"),
-        tag("p", made_with, class_="asked"),
-        tag("p", f"{counted}. Each verdict follows from the figures below it alone.",
-            class_="sentence"),
+        tag("p.asked", made_with),
+        tag("p.sentence", f"{counted}. Each verdict follows from the figures below it alone."),
         _draw_overview(documents),
-        (
-            tag("section", tag("h2", name),
-                (_draw_claim(each, by_id, words[each.claim.id]) for each in ours))
+        draw_sections(
+            (name, (_draw_claim(each, by_id, words[each.claim.id]) for each in ours))
             for name, ours in documents.items()
         ),
         tag("footer", "Repeat all of it: ", tag("code", f"python -m runner claims{all_of_it}")),
-    )  # fmt: skip
+    )
 
 
 def _draw_overview(documents: Mapping[str, Sequence[Judgement]]) -> Element:
@@ -82,8 +80,8 @@ def _draw_overview(documents: Mapping[str, Sequence[Judgement]]) -> Element:
         for each in ours
     ]
     head = tag("thead", tag("tr", tag("th", "id"), tag("th", "verdict"), tag("th", "claim")))
-    table = tag("table", head, tag("tbody", rows), class_="overview")
-    return tag("section", tag("h2", "At a glance"), tag("div", table, class_="frame"))
+    table = tag("table.overview", head, tag("tbody", rows))
+    return tag("section", tag("h2", "At a glance"), tag("div.frame", table))
 
 
 def _draw_claim(judgement: Judgement, by_id: Mapping[str, Judgement], word: str) -> Element:
@@ -93,40 +91,31 @@ def _draw_claim(judgement: Judgement, by_id: Mapping[str, Judgement], word: str)
         tag("p", _draw_verdict(judgement.verdict), f" {claim_words.write_reason(judgement)}"),
     ]
     if judgement.advice:
-        content.append(tag("p", tag("b", "Do this instead: "), judgement.advice, class_="instead"))
+        content.append(tag("p.instead", tag("b", "Do this instead: "), judgement.advice))
     if claim.contradicts:
-        content.append(tag("p", tag("b", "Another place says otherwise: "),
-                           _draw_links(claim.contradicts, by_id), "."))  # fmt: skip
-    content.append(tag("div", (_draw_case(each) for each in judgement.cases), class_="cases"))
-    content.append(tag("p", tag("code", f"python -m runner claims {shlex.quote(word)}"),
-                       class_="note"))  # fmt: skip
-    return tag("article", content, class_="claim", id=_make_anchor(claim.id))
+        links = _draw_links(claim.contradicts, by_id)
+        content.append(tag("p", tag("b", "Another place says otherwise: "), links, "."))
+    content.append(tag("div.cases", map(_draw_case, judgement.cases)))
+    content.append(tag("p.note", tag("code", f"python -m runner claims {shlex.quote(word)}")))
+    return tag("article.claim", content, id=_make_anchor(claim.id))
 
 
 def _draw_links(others: Sequence[str], by_id: Mapping[str, Judgement]) -> list[Node]:
     nodes: list[Node] = []
     for other in others:
         nodes += ["; "] if nodes else []
-        if other in by_id:
-            nodes += [
-                tag("a", other, href=f"#{_make_anchor(other)}"),
-                f" “{by_id[other].claim.claim}” ",
-            ]
-            nodes.append(_draw_verdict(by_id[other].verdict))
-        else:
+        if (judged := by_id.get(other)) is None:
             nodes.append(other)
+        else:
+            link = tag("a", other, href=f"#{_make_anchor(other)}")
+            nodes += [link, f" “{judged.claim.claim}” ", _draw_verdict(judged.verdict)]
     return nodes
 
 
 def _draw_case(judged: CaseJudgement) -> Element:
     case = judged.case
     holds = set(judged.holds_at.values())
-    sign = (
-        _SIGNS.get(holds.pop(), "? unclear")
-        if len(holds) == 1
-        else claim_words.write_holding(judged)
-    )
-    words = claim_words.write_cell(case.run)
+    sign = _SIGNS[holds.pop()] if len(holds) == 1 else claim_words.write_holding(judged)
     content: list[Node] = [tag("h4", case.when), tag("p", tag("b", sign))]
     for result in judged.results:
         because = result.expectation.because
@@ -134,11 +123,11 @@ def _draw_case(judged: CaseJudgement) -> Element:
         content.append(tag("p", f"Expected: {rule}."))
         content.append(tag("p", f"Found: {claim_words.write_figures(result, case)}."))
         content.append(_draw_picture(result, judged))
-    content.append(tag("p", tag("code", words), class_="note"))
+    content.append(tag("p.note", tag("code", claim_words.write_cell(case.run))))
     if case.against:
         against = claim_words.write_cell(case.against)
-        content.append(tag("p", "against ", tag("code", against), class_="note"))
-    return tag("div", content, class_="case")
+        content.append(tag("p.note", "against ", tag("code", against)))
+    return tag("div.case", content)
 
 
 def _draw_picture(result: ExpectationResult, judged: CaseJudgement) -> Element | None:
@@ -175,7 +164,7 @@ def _draw_picture(result: ExpectationResult, judged: CaseJudgement) -> Element |
 
 
 def _draw_verdict(verdict: Verdict) -> Element:
-    return tag("span", str(verdict), class_=f"verdict {verdict}")
+    return tag(f"span.verdict.{verdict}", str(verdict))
 
 
 def _make_anchor(id: str) -> str:

@@ -1,7 +1,4 @@
-"""Readings: a metric of a record, or a phase's figure, read in one way for every comparison.
-
-Core: standard library only.
-"""
+"""A metric of a record, or a phase's figure, read in one way. Core: standard library only."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Set
 
 from runner.claims import files, words
 from runner.claims.judging import JudgedClaims
@@ -15,12 +15,6 @@ from runner.paths import shorten
 from runner.render.text.console import style_text
 from runner.render.words import count_things, format_duration
 
-_FOUND = {
-    "supported": "is supported",
-    "refuted": "is refuted",
-    "depends": "depends",
-    "inconclusive": "is inconclusive",
-}
 _COLOURS = {"supported": "green", "refuted": "red", "depends": "yellow", "inconclusive": "magenta"}
 
 
@@ -31,13 +25,16 @@ def summarize_claims(judged: JudgedClaims, in_full: Set[str], seconds: float) ->
     for document, ours in words.group_by_document(shown).items():
         lines += ["", style_text(document, "bold", sys.stdout)]
         for each in ours:
-            lines += (
-                _list_evidence(each, judged)
-                if in_full
-                else [f"{_write_head(each)}: {words.write_reason(each)}"]
-            )
-    if not in_full:
-        lines += _list_contradictions(shown)
+            if in_full:
+                lines += _list_evidence(each, judged)
+            else:
+                lines.append(f"{_write_head(each)}: {words.write_reason(each)}")
+    pairs = [] if in_full else words.pair_contradictions(shown)
+    if pairs:
+        title = "What one place says and another contradicts"
+        lines += ["", style_text(title, "bold", sys.stdout)]
+    for one, other in pairs:
+        lines += [_write_head(one), f"  against {_write_verdict(other)}"]
     counts = Counter(each.verdict for each in shown)
     counted = ", ".join(f"{counts[each]} {each}" for each in Verdict if counts[each])
     cells = count_things(len(judged.claims.plan.cells), "cell")
@@ -51,24 +48,10 @@ def _write_head(judgement: Judgement) -> str:
     return f"{judgement.claim.id}  {verdict}  {judgement.claim.claim}"
 
 
-def _write_other(id: str, judged: Mapping[str, Judgement]) -> str:
-    """Return what another claim says, and what came of it if it was judged too."""
-    if id in judged:
-        return f"{id}, which {_FOUND[judged[id].verdict]}: {judged[id].claim.claim}"
-    sentence = files.find_sentence(id)
-    return f"{id}: {sentence}" if sentence else id
-
-
-def _list_contradictions(judgements: Sequence[Judgement]) -> list[str]:
-    pairs = words.pair_contradictions(judgements)
-    title = "What one place says and another contradicts"
-    lines = ["", style_text(title, "bold", sys.stdout)] if pairs else []
-    for one, other in pairs:
-        lines += [
-            _write_head(one),
-            f"  against {_write_other(other.claim.id, {other.claim.id: other})}",
-        ]
-    return lines
+def _write_verdict(judgement: Judgement) -> str:
+    verdict = judgement.verdict
+    found = verdict if verdict is Verdict.DEPENDS else f"is {verdict}"
+    return f"{judgement.claim.id}, which {found}: {judgement.claim.claim}"
 
 
 def _list_evidence(judgement: Judgement, judged: JudgedClaims) -> list[str]:
@@ -92,6 +75,10 @@ def _list_evidence(judgement: Judgement, judged: JudgedClaims) -> list[str]:
     if judgement.advice:
         lines.append(f"  instead: {judgement.advice}")
     others = {each.claim.id: each for each in judged.judgements}
-    for other in judgement.claim.contradicts:
-        lines.append(f"  contradicts {_write_other(other, others)}")
+    for id in judgement.claim.contradicts:
+        if id in others:
+            other = _write_verdict(others[id])
+        else:
+            other = ": ".join(filter(None, (id, files.find_sentence(id))))
+        lines.append(f"  contradicts {other}")
     return [*lines, ""]

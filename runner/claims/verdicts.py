@@ -21,12 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from runner.claims.expectation import (
-    CaseRecords,
-    Expectation,
-    ExpectationResult,
-    combine_holds,
-)
+from runner.claims.expectation import CaseRecords, Expectation, ExpectationResult, combine_holds
 from runner.records import Record
 
 Words = Mapping[str, Any]
@@ -103,16 +98,6 @@ class CaseJudgement:
         return {number: combine_holds(found[number]) for number in sorted(found)}
 
     @property
-    def holds_everywhere(self) -> bool:
-        """Return True if it holds at every size."""
-        return set(self.holds_at.values()) == {True}
-
-    @property
-    def is_split(self) -> bool:
-        """Return True if it holds at some sizes and not at others."""
-        return {True, False} <= set(self.holds_at.values())
-
-    @property
     def unknown(self) -> list[str]:
         """Return why it is unknown, where it is."""
         return [
@@ -141,10 +126,10 @@ def judge(claim: Claim, lookup: Lookup) -> Judgement:
     """Return the verdict, from the records of the claim's cells alone."""
     cases = []
     for case in claim.cases:
-        run = [lookup(words) for words in case.list_sizes(case.run)]
-        against = run
-        if case.against:
-            against = [lookup(words) for words in case.list_sizes(case.against)]
+        run, against = (
+            [lookup(cell) for cell in case.list_sizes(words)]
+            for words in (case.run, case.against or case.run)
+        )
         records = CaseRecords(case.field or "size", case.sizes, run, against)
         cases.append(CaseJudgement(case, tuple(each.test(records) for each in case.expect)))
     verdict = decide_verdict([case.holds_at.values() for case in cases])

@@ -1,7 +1,4 @@
-"""A judged claim in words, for the terminal and the page, and as JSON. It judges nothing.
-
-Core: standard library only.
-"""
+"""A judged claim in words, and as JSON. It judges nothing. Core: standard library only."""
 
 from __future__ import annotations
 
@@ -37,9 +34,8 @@ def write_figures(result: ExpectationResult, case: Case) -> str:
 def _write_sizes(case: Case) -> str:
     if case.field is None:
         return ""
-    return (
-        f" at {selection.shorten_field(case.field)} {', '.join(f'{size:g}' for size in case.sizes)}"
-    )
+    sizes = ", ".join(f"{size:g}" for size in case.sizes)
+    return f" at {selection.shorten_field(case.field)} {sizes}"
 
 
 def write_reason(judgement: Judgement) -> str:
@@ -58,8 +54,8 @@ def write_condition(judgement: Judgement, most: int | None = None) -> str:
     """Return under which conditions a claim that depends holds and fails, each with its figures; no
     more than `most` of either by name."""
     groups = {
-        "holds": [case for case in judgement.cases if case.holds_everywhere],
-        "fails": [case for case in judgement.cases if set(case.holds_at.values()) == {False}],
+        word: [case for case in judgement.cases if set(case.holds_at.values()) == {holds}]
+        for word, holds in (("holds", True), ("fails", False))
     }
     parts = []
     for word, cases in groups.items():
@@ -71,7 +67,7 @@ def write_condition(judgement: Judgement, most: int | None = None) -> str:
         parts += [
             f"{case.case.when}, it {_write_holding_sizes(case)}: {write_brief(case)}"
             for case in judgement.cases
-            if case.is_split
+            if {True, False} <= set(case.holds_at.values())
         ]
     return "; ".join(parts)
 

@@ -1,7 +1,4 @@
-"""`growth`: how a metric follows the size, by the law of growth.
-
-Core: standard library only.
-"""
+"""`growth`: how a metric follows the size, by the law of growth. Core: standard library only."""
 
 from __future__ import annotations
 
@@ -25,8 +22,6 @@ _WORDS = {
 
 @dataclass(frozen=True, kw_only=True)
 class GrowthExpectation(MetricExpectation):
-    """Holds the law that a metric follows over the sizes against the one that is named."""
-
     word: ClassVar[str] = "growth"
     needs_sizes: ClassVar[bool] = True
     growth: str

@@ -1,7 +1,4 @@
-"""`slope`: how much of a metric each unit of the size adds.
-
-Core: standard library only.
-"""
+"""`slope`: how much of a metric each unit of the size adds. Core: standard library only."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from runner.claims.readings import Reading
 
 @dataclass(frozen=True, kw_only=True)
 class SlopeExpectation(UnitExpectation):
-    """Holds what each unit of the size adds against thresholds."""
-
     word: ClassVar[str] = "slope"
     needs_sizes: ClassVar[bool] = True
     slope: str

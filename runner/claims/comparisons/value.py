@@ -13,8 +13,6 @@ from runner.claims.expectation import CaseRecords, ExpectationResult, UnitExpect
 
 @dataclass(frozen=True, kw_only=True)
 class ValueExpectation(UnitExpectation):
-    """Holds a metric against thresholds."""
-
     word: ClassVar[str] = "value"
     value: str
 
