@@ -168,13 +168,13 @@ def format_bytes(value: float) -> str:
     return f"{value:.0f} B"
 
 
-_BYTES = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+BYTE_UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 
 def parse_bytes(text: str) -> float | None:
     """Return the bytes that `120 MB`, `64KiB` or `0 B` mean; None where it is no valid amount."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?((?:[kMG]i?)?B)", text.strip())
-    return float(found[1]) * _BYTES[found[2]] if found and found[2] in _BYTES else None
+    return float(found[1]) * BYTE_UNITS[found[2]] if found and found[2] in BYTE_UNITS else None
 
 
 def format_seconds(value: float) -> str:

@@ -20,7 +20,7 @@ from runner.versions import describe_untried
 
 
 @dataclass
-class _Printer:
+class _Printer(Listener):
     """Prints what came of a measurement before the tracking store is waited for."""
 
     render: Callable[[Result], str]
@@ -34,9 +34,6 @@ class _Printer:
                     print(text, flush=True)
             except Exception as error:
                 self.error = error
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
 
 
 def measure_and_print(

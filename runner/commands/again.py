@@ -19,7 +19,6 @@ from runner.errors import BadInput
 from runner.masking import MASK
 
 if TYPE_CHECKING:
-    from runner.analysis.selection import Pair
     from runner.cell import Plan
     from runner.engine.events import Result
     from runner.machine import Environment
@@ -41,7 +40,6 @@ and it runs with --yes only.
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "again",
         "Repeats the run of a record, and says what differs now.",
@@ -80,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         def render(result: Result) -> str:
             if result.stopped:
                 return ""
-            return _render((then, record), (now, records.read(now)), options.json)
+            return _render(then, record, now, records.read(now), options.json)
 
         return measure_and_print(
             Grid(plan),
@@ -182,22 +180,25 @@ def _read_tracking(folder: Path) -> list[str]:
     return [f"tracking={quote_value(str(store['kind']))}", *words]
 
 
-def _render(then: tuple[Path, Record], now: tuple[Path, Record], as_json: bool) -> str:
+def _render(then: Path, old: Record, now: Path, new: Record, as_json: bool) -> str:
     from runner.analysis import comparison
     from runner.analysis.selection import Pair
     from runner.render.comparison import list_comparison
     from runner.render.conclusion import conclude
     from runner.render.text.table import align_columns
 
-    pair = Pair(then[1], now[1], "then", "now")
+    pair = Pair(old, new, "then", "now")
     result = comparison.compare([pair])
-    differs = dict(_find_differences(pair))
+    # What was asked for; then versions, flags, machine, code.
+    differs = dict(_compare_values(asdict(old.spec), asdict(new.spec)))
+    before, after = (_list_surroundings(each.environment) for each in (old, new))
+    differs |= dict(_compare_values(before, after))
     if as_json:
         return json.dumps(
             {
-                "then": str(then[0].resolve()),
-                "now": str(now[0].resolve()),
-                "status": now[1].outcome.status,
+                "then": str(then.resolve()),
+                "now": str(now.resolve()),
+                "status": new.outcome.status,
                 "differs": differs,
                 "rows": msgspec.to_builtins(result.rows),
             },
@@ -210,29 +211,18 @@ def _render(then: tuple[Path, Record], now: tuple[Path, Record], as_json: bool) 
         lines += ["differs now", *align_columns(rows)]
     else:
         lines += ["nothing else differs: the same versions, code and machine"]
-    lines += ["", f"then  {paths.shorten(then[0])}", f"now   {paths.shorten(now[0])}"]
+    lines += ["", f"then  {paths.shorten(then)}", f"now   {paths.shorten(now)}"]
     return "\n".join([*lines, "", conclude(result)])
-
-
-def _find_differences(pair: Pair) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    """Yield what is not as it was: what was asked for, versions, flags, machine, code."""
-    then, now = pair.baseline, pair.candidate
-    yield from _compare_values(asdict(then.spec), asdict(now.spec))
-    before, after = (_list_surroundings(each.environment) for each in (then, now))
-    yield from _compare_values(before, after)
 
 
 def _list_surroundings(environment: Environment) -> dict[str, Any]:
     """Return what can differ between two runs of one command; the load always does."""
     found = msgspec.to_builtins(environment)
     found |= environment.comparable
-    own = environment.code
+    code = found.get("code") or {}
     parts = {
         "runner": found["git"] or {},
-        "code": {
-            "file": own.files if own else {},
-            "git": msgspec.to_builtins(own.git) if own and own.git else {},
-        },
+        "code": {"file": code.get("files", {}), "git": code.get("git") or {}},
         "flags": environment.flags,
     }
     left_out = {"comparable", "code", "git", "load", "flags", "fallback_ops"}

@@ -30,7 +30,6 @@ Exit codes: 0 all judged, 1 one could not be judged, 2 bad input, 130 interrupte
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "claims",
         "Measures what the documents claim and prints a verdict for each: supported, refuted, "

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
@@ -70,7 +70,6 @@ class Cleaned:
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "clean",
         "Says which runs and sweeps would be deleted; with --yes deletes them, and "
@@ -92,10 +91,10 @@ def run(options: argparse.Namespace) -> int:
     choice = choose_store(words) if words or options.yes else None
     if not named and options.older_than is None:
         raise BadInput("clean: nothing is named.", "Name folders, or say --older-than DAYS.")
-    folders = _find_folders(named, options.older_than or datetime.max)
-    store = _open_store(choice) if choice and options.yes and folders else None
+    found = _find_folders(named, options.older_than or datetime.max)
+    store = _open_store(choice) if choice and options.yes and found else None
     results = []
-    for folder in folders:
+    for folder in found:
         results.append(_clean(folder, store, is_sure=options.yes))
         if not options.json:
             print(results[-1].line, flush=True)
@@ -118,13 +117,17 @@ def _parse_days(word: str) -> datetime:
 
 
 def _find_folders(named: Sequence[Path], before: datetime) -> list[Path]:
-    """Return the older ones of the whole runs and sweeps at or below `named`, or of all, once."""
+    """Return every outputs/KIND/DATE/TIME that a command made before that, at or below `named`
+    where something is; nothing behind a link."""
     outputs = paths.find_outputs().resolve()
     roots = [_resolve(path, outputs) for path in named] or [outputs]
     return [
         folder
-        for folder in _find_all(outputs)
-        if any(folder.is_relative_to(each) for each in roots) and _parse_start(folder) < before
+        for kind in get_args(folders.Kind)
+        for folder in sorted((outputs / kind).glob("*/*"))
+        if any(folder.is_relative_to(each) for each in roots)
+        if folder.is_dir() and folder.resolve() == folder
+        if (start := _parse_start(folder)) and start < before
     ]
 
 
@@ -142,23 +145,13 @@ def _resolve(path: Path, outputs: Path) -> Path:
     return where
 
 
-def _find_all(outputs: Path) -> Iterator[Path]:
-    """Yield every outputs/KIND/DATE/TIME that a command made, and nothing behind a link."""
-    for kind in get_args(folders.Kind):
-        for folder in sorted((outputs / kind).glob("*/*")):
-            if folder.is_dir() and folder.resolve() == folder and _is_made_by_us(folder):
-                yield folder
-
-
-def _is_made_by_us(folder: Path) -> bool:
+def _parse_start(folder: Path) -> datetime | None:
+    """Return the time in its name; None where `folders.name_new_folder` did not make it."""
+    time, code = folder.name[:8], folder.name[8:]
     with suppress(ValueError):
-        return bool(_parse_start(folder) and re.fullmatch("-[0-9a-f]{4}", folder.name[8:]))
-    return False
-
-
-def _parse_start(folder: Path) -> datetime:
-    """Return the time in its name, which `folders.name_new_folder` made."""
-    return datetime.strptime(f"{folder.parent.name} {folder.name[:8]}", "%Y-%m-%d %H-%M-%S")
+        if re.fullmatch("-[0-9a-f]{4}", code):
+            return datetime.strptime(f"{folder.parent.name} {time}", "%Y-%m-%d %H-%M-%S")
+    return None
 
 
 def _open_store(choice: Tracking) -> MlflowStore | None:

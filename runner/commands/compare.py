@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.commands import Parser
 from runner.errors import BadInput, suggest
-from runner.metrics import COMPARED, METRICS, TENSOR_PEAK, parse_bytes
+from runner.metrics import BYTE_UNITS, COMPARED, METRICS, TENSOR_PEAK, parse_bytes
 
 if TYPE_CHECKING:
     from runner.analysis.budget import OverBudget
@@ -103,7 +103,6 @@ def _write_gate(
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "compare",
         "Ratios with 95 % intervals and a verdict a row: between the values of a field "
@@ -184,8 +183,7 @@ def _parse_share(text: str) -> float:
     return share
 
 
-_UNITS = {"": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30,
-          "s": 1, "ms": 1e-3, "us": 1e-6}  # fmt: skip
+_UNITS = {"": 1, **BYTE_UNITS, "s": 1, "ms": 1e-3, "us": 1e-6}
 
 
 def _parse_budget(text: str) -> tuple[str, float]:

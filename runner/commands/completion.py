@@ -21,8 +21,11 @@ import yaml
 from runner import paths
 from runner.commands import GROUPS, Parser, list_verbs
 from runner.commands import make_parser as make_verbs_parser
-from runner.config import Device, Measure
+from runner.config import Device, Measure, Tracking
 from runner.errors import BadInput, RunnerError
+
+_CLASSES = {"device": Device, "measure": Measure, "tracking": Tracking}
+"""Their `kind` or `name` is the choice itself, and no field below the group."""
 
 _FLAGS = ("--config-dir", "--help", "--multirun", "--version", "--cfg", "--info")
 """Flags of Hydra, and of the front door."""
@@ -73,7 +76,6 @@ Put this line into your shell's own file, for `runner` as pip installs it:
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "completion",
         "Prints what makes the Tab key complete verbs, groups, choices, fields and values in a "
@@ -163,13 +165,9 @@ def _complete_value(before: Sequence[str], last: str) -> Iterator[str]:
 
 def _list_fields(group: str, before: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a group, as it was chosen, with their types."""
-    if group in ("device", "measure"):
-        kind: type = {"device": Device, "measure": Measure}[group]
-        own = {"device": "kind", "measure": "name"}[group]
-        hints = typing.get_type_hints(kind, include_extras=True)
-        return {name: hint for name, hint in hints.items() if name != own}
-    if group == "tracking":
-        return {"uri": str, "experiment": str}
+    if group in _CLASSES:
+        hints = typing.get_type_hints(_CLASSES[group], include_extras=True)
+        return {name: hint for name, hint in hints.items() if name not in ("kind", "name")}
     chosen = [word.partition("=")[2] for word in before if word.startswith("scenario=")]
     found: dict[str, Any] = {}
     for name in chosen[-1].split(",") if chosen else ():

@@ -36,7 +36,6 @@ Exit codes: 0 every strategy has its answer, 1 one has not, 2 bad input, 130 int
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "fit",
         "Finds the largest value of an integer field that completes under a memory cap, by real "
@@ -55,11 +54,8 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Search the limit of each strategy; return 1 if one has no answer."""
-    from runner.engine.preload import (  # not for --help
-        find_environment,
-        is_likely_to_measure,
-        preload,
-    )
+    # Not for --help.
+    from runner.engine.preload import find_environment, is_likely_to_measure, preload
 
     started = time.monotonic()
     words = tuple(options.settings)

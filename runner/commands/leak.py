@@ -36,7 +36,6 @@ Exit codes: 0 every cell has its answer, 1 one has not, 2 bad input, 130 interru
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "leak",
         "Says what grows from step to step, which line makes it and what holds it, and tries "
@@ -58,11 +57,8 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Measure each cell and its remedies; return 1 if one has no clear answer."""
-    from runner.engine.preload import (  # not for --help
-        find_environment,
-        is_likely_to_measure,
-        preload,
-    )
+    # Not for --help.
+    from runner.engine.preload import find_environment, is_likely_to_measure, preload
 
     started = time.monotonic()
     words = options.settings
@@ -98,14 +94,13 @@ def run(options: argparse.Namespace) -> int:
                 return json.dumps(hunt.to_json(), indent=1)
             return "".join(json.dumps(leak.to_json(), indent=1) for leak in hunt.leaks.values())
 
-        tracking = find_tracking(plan.cells[0])
         result = measure_and_print(
             hunt,
             folder,
             LocalExecutor(server),
             render,
             progress=Progress(count_likely=hunt.count_likely),
-            tracking=tracking,
+            tracking=find_tracking(plan.cells[0]),
             echo=hunt,
         )
         return result.exit_code if result.stopped else int(not hunt.is_answered)

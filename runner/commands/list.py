@@ -20,7 +20,6 @@ _LISTED = (*GROUPS, "claim")
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "list",
         "Every choice there is, a line each: GROUP=NAME and what it is.",

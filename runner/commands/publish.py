@@ -18,7 +18,6 @@ from runner.store.location import StoredRun, locate_store
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "publish",
         "Brings the records of runs and sweeps into the tracking store. "

@@ -31,7 +31,6 @@ examples:
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "report",
         "Writes report.html in a run's or a sweep's folder and prints where. In a "

@@ -50,11 +50,8 @@ def run(options: argparse.Namespace) -> int:
 def measure_words(words: Sequence[str], shows_log: bool = False) -> int:
     """Measure what the words ask for, print what came of it, and return the exit code; `shows_log`
     passes on what the first trial prints."""
-    from runner.engine.preload import (  # not for --help
-        find_environment,
-        is_likely_to_measure,
-        preload,
-    )
+    # Not for --help.
+    from runner.engine.preload import find_environment, is_likely_to_measure, preload
 
     started = time.monotonic()
     with preload(is_likely_to_measure(words), find_environment(words)) as server:

@@ -32,7 +32,6 @@ Exit codes: 0 completed, 1 it did not, 2 bad input, 130 interrupted."""
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "script",
         "Measures a program as it is: a script, a notebook, or `-m MODULE`.",

@@ -31,7 +31,6 @@ START_SECONDS = 120.0
 
 
 def make_parser() -> Parser:
-    """Return what reads the verb's words."""
     parser = Parser(
         "ui",
         "Serves the MLflow UI on the store in use until Ctrl-C, and prints links to "
@@ -112,13 +111,8 @@ def _serve(
         with open(log, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as noise:
             server = subprocess.Popen(
                 [
-                    *(
-                        sys.executable,
-                        "-P",
-                        "-m",
-                        "runner.processes.process_tree",
-                        str(os.getpid()),
-                    ),
+                    *(sys.executable, "-P", "-m", "runner.processes.process_tree"),
+                    str(os.getpid()),
                     *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
                     *("--host", host, "--port", str(port), "--uvicorn-opts", options),
                     *("--backend-store-uri", location.uri),

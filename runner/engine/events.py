@@ -120,7 +120,8 @@ class Listener(Protocol):
         """Handle an event. An exception becomes a warning, and the measurement goes on."""
 
     def close(self) -> None:
-        """Let go of what it holds, whatever has happened."""
+        """Let go of what it holds, whatever has happened; by default nothing."""
+        return
 
 
 @dataclass

@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from runner import paths
-from runner.engine.events import Event, MeasurementEnded, RecordWritten, TrialEnded, TrialStarted
+from runner.engine.events import (
+    Event,
+    Listener,
+    MeasurementEnded,
+    RecordWritten,
+    TrialEnded,
+    TrialStarted,
+)
 from runner.errors import ViewError
 from runner.records import LOG_FILE, RECORD_FILE
 from runner.render import html
@@ -39,7 +46,7 @@ def has_records(folder: Path) -> bool:
 
 
 @dataclass
-class RecordFilesListener:
+class RecordFilesListener(Listener):
     """Writes the files for other tools beside each new record, and its page if that is wanted."""
 
     has_page: bool = False
@@ -51,12 +58,9 @@ class RecordFilesListener:
             pages = [lambda: html.write_page(folder)] if self.has_page else []
             _write_all(lambda: allocations.write_files(folder), *pages)
 
-    def close(self) -> None:
-        """Do nothing: nothing is held open."""
-
 
 @dataclass
-class LogEcho:
+class LogEcho(Listener):
     """Passes on what the first trial of a run prints: all others print it again."""
 
     has_ended: bool = False
@@ -71,12 +75,9 @@ class LogEcho:
                 print(text, end="", file=sys.stderr, flush=True)
             self.is_done = True
 
-    def close(self) -> None:
-        """Do nothing: nothing is held open."""
-
 
 @dataclass
-class SweepFilesListener:
+class SweepFilesListener(Listener):
     """Writes the table and the report of a sweep when it has ended."""
 
     report: Path | None = field(default=None, init=False)
@@ -95,6 +96,3 @@ class SweepFilesListener:
 
     def _write_page(self, folder: Path) -> None:
         self.report = html.write_page(folder)
-
-    def close(self) -> None:
-        """Do nothing: nothing is held open."""
