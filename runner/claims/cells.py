@@ -48,7 +48,6 @@ class ClaimGrid(Grid):
         }
 
     def ask(self) -> Sequence[Request]:
-        """Return every cell, once."""
         return [replace(each, swept=self._words[each.cell.number]) for each in super().ask()]
 
 

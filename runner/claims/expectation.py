@@ -134,7 +134,6 @@ class MetricExpectation(Expectation):
 
     @property
     def label(self) -> str:
-        """Return the metric as a person calls it."""
         return find_metric(self.metric).label
 
     @property
@@ -148,7 +147,6 @@ class MetricExpectation(Expectation):
             readings.check_metric(name, f"{where}.{key}")
 
     def read(self, records: Sequence[Record]) -> tuple[Reading, ...]:
-        """Return the metric of each record."""
         return tuple(readings.read_metric(record, self.metric) for record in records)
 
     def write_brief(self, result: ExpectationResult) -> str:
@@ -198,7 +196,6 @@ class BoundedExpectation(MetricExpectation):
         return Finding((size,), None, value, reading.interval, why)
 
     def write_bounds(self) -> str:
-        """Return the thresholds in words."""
         if self.at_least == self.at_most:
             return f"is {self.at_least:g}"
         bounds = [f"at least {self.at_least:g}"] if self.at_least is not None else []
@@ -216,7 +213,6 @@ class UnitExpectation(BoundedExpectation):
         readings.compute_unit(self.unit, spec)
 
     def compute_units(self, records: Sequence[Record]) -> list[float]:
-        """Return the unit in each cell."""
         return [readings.compute_unit(self.unit, record.spec) for record in records]
 
     def write_unit(self) -> str:
@@ -224,14 +220,12 @@ class UnitExpectation(BoundedExpectation):
         return f" in units of {readings.write_unit(self.unit)}" if self.unit else ""
 
     def write_counted(self, result: ExpectationResult) -> str:
-        """Return the figures in units."""
         unit = f" x {readings.write_unit(self.unit)}" if self.unit else ""
         found = [readings.write_bounded(each.measured, each.interval) for each in result.findings]
         return join_values(found) + unit
 
 
 def write_values(metric: str, values: Sequence[Reading]) -> list[str]:
-    """Return each value with its unit."""
     readable = find_metric(metric).format
     return [
         f"at most {readable(each.interval[1])}"

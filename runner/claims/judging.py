@@ -39,7 +39,6 @@ class ClaimsRequest:
     """Ids of claims; no claim in particular where it is empty."""
 
     def keep(self, folder: Path) -> None:
-        """Keep in a new folder what was asked for."""
         kept = {
             "claims": [files.name_claim(path) for path in self.paths],
             "settings": dict(self.settings),
@@ -93,7 +92,6 @@ class JudgedClaims:
 
     @property
     def page(self) -> Path:
-        """Return where the page is."""
         return self.folder / PAGE_FILE
 
     @property
@@ -102,7 +100,6 @@ class JudgedClaims:
         return int(any(each.verdict is Verdict.INCONCLUSIVE for each in self.judgements))
 
     def find_cell(self, cell: Words) -> Path:
-        """Return the folder of a cell's record."""
         return self.folder / str(self.claims.find_number(cell))
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -57,7 +57,6 @@ class Case:
 
     @property
     def cells(self) -> list[Words]:
-        """Return every cell that the case wants."""
         sides = (self.run, self.against)
         return [cell for words in sides if words for cell in self.list_sizes(words)]
 
@@ -118,7 +117,6 @@ class Judgement:
 
     @property
     def advice(self) -> str:
-        """Return what to do, or nothing."""
         return self.claim.advice.get(self.verdict, "")
 
 

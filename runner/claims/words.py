@@ -14,7 +14,6 @@ from runner.claims.verdicts import Case, CaseJudgement, Judgement, Verdict, Word
 
 
 def write_cell(cell: Words) -> str:
-    """Return a cell as a user types it."""
     return " ".join(f"{key}={config.format_word(value)}" for key, value in cell.items())
 
 

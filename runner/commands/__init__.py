@@ -28,7 +28,6 @@ def list_verbs() -> list[str]:
 
 
 def make_parser(verb: str) -> Parser:
-    """Return what reads the words of a verb."""
     parser: Parser = importlib.import_module(f"{__name__}.{verb}").make_parser()
     return parser
 
@@ -109,5 +108,4 @@ class Parser(argparse.ArgumentParser):
         }
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the words."""
         raise BadInput(f"{self.verb}: {message}.", f"See {self.prog} --help.")

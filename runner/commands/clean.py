@@ -56,7 +56,6 @@ class Cleaned:
 
     @property
     def line(self) -> str:
-        """Return the line that a person reads."""
         parts = [paths.shorten(Path(self.folder)), format_bytes(self.bytes)]
         if self.tracked_runs is not None:
             parts.append(

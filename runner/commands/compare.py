@@ -230,7 +230,6 @@ def _choose_metrics(names: list[str] | None) -> list[str] | None:
 
 
 def _read_records(paths: Sequence[str]) -> dict[str, Any]:
-    """Return the records of each path, under its name."""
     from runner import records
 
     for path in paths:

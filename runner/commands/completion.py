@@ -89,7 +89,6 @@ def make_parser() -> Parser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the shell's part, or the words that complete a line."""
     if options.line is not None:
         print("\n".join(complete_line(options.line)))
         return 0

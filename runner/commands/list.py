@@ -32,7 +32,6 @@ def make_parser() -> Parser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the choices of the groups that are named, or of all."""
     for group in options.group:
         if group not in _LISTED:
             raise BadInput(f"{group}: there is no group of that name.", suggest(group, _LISTED))

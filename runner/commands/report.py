@@ -51,7 +51,6 @@ def make_parser() -> Parser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the pages, or print the peaks."""
     # Imported late, so that --help and a mistyped option are answered at once.
     from runner import records
     from runner.engine import folders

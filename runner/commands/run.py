@@ -43,7 +43,6 @@ def make_parser() -> Parser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the cell, or all cells of the sweep, and print what came of it."""
     return measure_words(options.settings)
 
 

@@ -47,7 +47,6 @@ def make_parser() -> Parser:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the script, and print what came of it."""
     words = options.settings
     if not any(word.startswith("scenario.path=") for word in words):
         raise BadInput("script: no script is named.", "Say python -m runner script train.py.")

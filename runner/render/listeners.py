@@ -87,11 +87,10 @@ class SweepFilesListener(Listener):
         if not isinstance(event, MeasurementEnded) or not has_records(event.folder):
             return
         frame = table.read_sweep(event.folder)
-        has_page = not event.result.stopped
         _write_all(
             lambda: table.write_csv(frame, event.folder),
             lambda: table.write_parquet(frame, event.folder),
-            *([lambda: self._write_page(event.folder)] if has_page else []),
+            *([] if event.result.stopped else [lambda: self._write_page(event.folder)]),
         )
 
     def _write_page(self, folder: Path) -> None:

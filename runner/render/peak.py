@@ -293,8 +293,6 @@ def group_leaks(allocations: Allocations) -> list[LeakedGroup]:
 
 
 def make_leak_table(allocations: Allocations, most: int | None = None) -> Table:
-    """Return the rows of `group_leaks`, or so many of them."""
-
     def find_frame(leak: LeakedGroup) -> Frame | None:
         return allocations.frames[leak.stack[-1]] if leak.stack else None
 

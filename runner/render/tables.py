@@ -132,11 +132,9 @@ def make_metric_cell(record: Record, name: str) -> TableCell:
 
 
 def make_value_column(name: str, read: Callable[[Row], TableCell]) -> Column[Row]:
-    """Return a column under a metric's heading."""
     metric = METRICS[name]
     return Column(metric.label, read, f"{name}: {metric.meaning}", is_figure=True)
 
 
 def make_metric_column(name: str) -> Column[Record]:
-    """Return the column of a metric of records."""
     return make_value_column(name, lambda record: make_metric_cell(record, name))

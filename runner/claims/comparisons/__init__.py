@@ -14,7 +14,6 @@ from runner.claims.expectation import Expectation
 
 
 def find_comparisons() -> dict[str, type[Expectation]]:
-    """Return every comparison by its word."""
     modules = (importlib.import_module(f"{__name__}.{each.name}")
                for each in pkgutil.iter_modules(__path__))  # fmt: skip
     return {

@@ -20,10 +20,6 @@ from runner.allocations import GRADIENT, Allocations, Group, LinePart, SourceLin
 from runner.render.peak import PARTS, list_leaves, name_op
 from runner.sanitize import escape_csv
 
-TIMELINE_FILE = "timeline.json"
-FOLDED_FILE = "allocations.folded"
-TABLE_FILE = "allocations.csv"
-
 
 def write_files(folder: Path) -> list[Path]:
     """Write the files of the run in `folder`, as far as its record has what they show; return
@@ -33,10 +29,10 @@ def write_files(folder: Path) -> list[Path]:
         return []
     texts = {}
     if allocations.curve.seconds:
-        texts[TIMELINE_FILE] = json.dumps(make_timeline(allocations), separators=(",", ":"))
+        texts["timeline.json"] = json.dumps(make_timeline(allocations), separators=(",", ":"))
     if all(group.scopes for group in allocations.groups):
-        texts[FOLDED_FILE] = fold_stacks(allocations)
-    texts[TABLE_FILE] = write_csv(allocations)
+        texts["allocations.folded"] = fold_stacks(allocations)
+    texts["allocations.csv"] = write_csv(allocations)
     return [paths.write_text(folder / name, text) for name, text in texts.items()]
 
 
@@ -51,15 +47,13 @@ def write_csv(allocations: Allocations) -> str:
     rows = [(line, part) for line in allocations.lines for part in line.parts]
     for line, group in rows or [(None, each) for each in allocations.groups]:
         shape = "" if group.shape is None else "x".join(map(str, group.shape)) or "scalar"
-        scopes = (
-            [group.scope] if isinstance(group, LinePart) else [each.scope for each in group.scopes]
-        )
+        scoped = [group] if isinstance(group, LinePart) else group.scopes
         share = group.bytes / allocations.total_bytes if allocations.total_bytes else 0.0
         row = [
             *((line.file, line.line, line.code) if line else ("", "", "")),
             *(group.op, shape, group.dtype, group.count, group.bytes, f"{share:.6f}"),
             *(getattr(group.split, name, None) for name in PARTS),
-            " ".join(filter(None, scopes)),
+            " ".join(each.scope for each in scoped if each.scope),
         ]
         writer.writerow([escape_csv(each) if isinstance(each, str) else each for each in row])
     return text.getvalue()

@@ -13,11 +13,8 @@ import yaml
 from runner import paths
 from runner.records import Record
 
-_OTHER_THAN_TEXT = ("true", "false", "null", "nan", "inf")
-
 
 def write_command(record: Record) -> str:
-    """Return the command that measures this cell again."""
     spec = record.spec
     # The fields that need not be said: none where that measure has been renamed since.
     file = paths.find_choices("measure").get(spec.measure.name)
@@ -47,7 +44,8 @@ def quote_value(value: Any) -> str:
         return "[" + ",".join(map(quote_value, value)) + "]"
     if not isinstance(value, str):
         return json.dumps(value)
-    if re.fullmatch(r"[A-Za-z_][\w./:-]*", value) and value.lower() not in _OTHER_THAN_TEXT:
+    is_other = value.lower() in ("true", "false", "null", "nan", "inf")
+    if re.fullmatch(r"[A-Za-z_][\w./:-]*", value) and not is_other:
         return value
     literal = re.sub(r"(\\*)\$\{", r"\1\1\\${", value)
     quoted = re.sub(r"(\\*)'", r"\1\1\\'", literal)

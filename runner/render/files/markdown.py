@@ -9,7 +9,6 @@ from runner.sanitize import is_formula, make_printable
 
 
 def write_table(table: Table) -> list[str]:
-    """Return a table's lines in Markdown."""
     head, *rows = [[_escape(text) for text in row] for row in table.list_texts()]
     rule = ["--:" if column.is_figure else ":--" for column in table.columns]
     return [f"| {' | '.join(row)} |" for row in (head, rule, *rows)]

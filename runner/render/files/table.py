@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 CSV_FILE = "table.csv"
 PARQUET_FILE = "table.parquet"
 
-_OUTCOME = ("cell", "status", "reason")
+_OUTCOME = ("cell", "status", "reason", "sweep")
 _SETTINGS = ("device.", "measure.")
 _METRICS = [metric + suffix for metric in METRICS for suffix in ("", "_low", "_high")]
-_TAKEN = {*_OUTCOME, *_METRICS, "sweep", "scenario", "execution", "device", "measure"}
-_TAKEN |= {"batch_size", "seed"}
+_TAKEN = {*_OUTCOME, *_METRICS, "scenario", "execution", "device", "measure", "batch_size", "seed"}
 """A scenario's parameter of such a name keeps its prefix."""
 
 
@@ -44,7 +43,6 @@ def load(*paths: str | Path) -> pandas.DataFrame:
 
 
 def read_sweep(folder: Path) -> pandas.DataFrame:
-    """Return the table of the sweep in `folder`."""
     return _make_frame(records.find(folder)).drop(columns="sweep")
 
 
@@ -65,20 +63,13 @@ def write_parquet(frame: pandas.DataFrame, folder: Path) -> None:
         frame.to_parquet(scratch, index=False)
 
 
-def name_column(field: str) -> str:
-    """Return the column of a field of the configuration."""
-    name = field.removeprefix("scenario.")
-    return field if name in _TAKEN else name
-
-
 def _make_frame(folders: Iterable[Path]) -> pandas.DataFrame:
     import pandas
 
     readable, unreadable = records.read_each(folders, records.read_brief)
     rows = [dict(_read_row(record)) for _, record in readable]
-    rows += [
-        {"status": "unreadable", "reason": make_printable(each.sentence)} for each in unreadable
-    ]
+    lost = {"status": "unreadable"}
+    rows += [{**lost, "reason": make_printable(each.sentence)} for each in unreadable]
     names = sorted({name: None for row in rows for name in row}, key=_place_column)
     columns = {name: _type_values([row.get(name) for row in rows]) for name in names}
     return pandas.DataFrame(columns)
@@ -91,7 +82,8 @@ def _read_row(record: Record) -> Iterator[tuple[str, Any]]:
     yield "reason", None if reason is None else " ".join(reason.split())  # a row is a line
     yield "sweep", record.sweep.id if record.sweep else record.id
     for field, value in record.spec.fields.items():
-        yield name_column(field), value
+        name = field.removeprefix("scenario.")
+        yield (field if name in _TAKEN else name), value
     yield from record.metrics.items()
     for name, (low, high) in record.intervals.items():
         yield f"{name}_low", low
@@ -101,7 +93,7 @@ def _read_row(record: Record) -> Iterator[tuple[str, Any]]:
 def _place_column(name: str) -> tuple[int, int]:
     """Return where a column stands; those of the same place stay in the order in which they
     came."""
-    if name in _OUTCOME or name == "sweep":
+    if name in _OUTCOME:
         return 0, 0
     if name in _METRICS:
         return 2, _METRICS.index(name)

@@ -49,12 +49,10 @@ def tag(name: str, /, *children: Node | Iterable[Node], **attributes: Attribute)
 
 
 def write_element(element: Element) -> str:
-    """Return an element as HTML text."""
     return ElementTree.tostring(element, encoding="unicode", method="html")
 
 
 def write_document(title: str, *body: Node | Iterable[Node]) -> str:
-    """Return a whole document."""
     script = _read(_SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"

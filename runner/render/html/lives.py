@@ -72,10 +72,9 @@ def draw_two_lives(grid: CellGrid) -> Iterator[Element]:
         for each in grid.records
         if each.allocations and each.allocations.lives
     ]
-    sizes = [cell.allocations.total_bytes for cell in cells]
-    highest = sorted(range(len(cells)), key=lambda number: -sizes[number])[:MOST_CELLS]
-    shown = [cells[number] for number in sorted(highest)]
-    sizes = [sizes[number] for number in sorted(highest)]
+    highest = sorted(cells, key=lambda cell: -cell.allocations.total_bytes)[:MOST_CELLS]
+    shown = [cell for cell in cells if any(cell is each for each in highest)]
+    sizes = [cell.allocations.total_bytes for cell in shown]
     if len(set(sizes)) > 1:
         yield _draw_cells(shown, sorted((sizes.index(min(sizes)), sizes.index(max(sizes)))))
     elif shown:
@@ -151,22 +150,16 @@ def _draw_table(cell: CellLives) -> Element:
     live.sort(key=lambda band: -band.bytes)
     rows = []
     for band in live[:_ROWS]:
-        kind = cell.stack.lives.kinds[band.kind]
-        name = _name_tensor(kind)
+        kind = stack.lives.kinds[band.kind]
+        many = f"{band.tensors:,} × " if band.tensors > 1 else ""
         frame = cell.allocations.frames[kind.stack[-1]] if kind.stack else None
-        rows.append(
-            draw_row(
-                f"{band.tensors:,} × {name}" if band.tensors > 1 else name,
-                band.bytes,
-                f"{frame.file}:{frame.line}" if frame else "no line",
-            )
-        )
+        line = f"{frame.file}:{frame.line}" if frame else "no line"
+        rows.append(draw_row(f"{many}{_name_tensor(kind)}", band.bytes, line))
     left = sum(band.tensors for band in live[_ROWS:])
     size = sum(band.bytes for band in live[_ROWS:]) + stack.rest[stack.peak]
     if left or size:
-        rows.append(
-            draw_row(f"{left:,} smaller" if left else "smaller and shorter-lived", size, "")
-        )
+        smaller = f"{left:,} smaller" if left else "smaller and shorter-lived"
+        rows.append(draw_row(smaller, size, ""))
     when = format_seconds(stack.events[stack.peak] - stack.events[0])
     level = stack.sum_levels()[stack.peak]
     words = f"{format_bytes(level)} ({format_exact_bytes(level)}) live at {when}, the peak"
@@ -201,7 +194,7 @@ def pack_lives(cell: CellLives) -> str:
     parts = [kind for kind, _ in peak.PARTS.values()]
     data: dict[str, Any] = {
         "times": _list_changes(moments),
-        "end": round((cell.stack.lives.end_seconds - begin) * 1e9),
+        "end": round((stack.lives.end_seconds - begin) * 1e9),
         "peak": stack.peak,
         "born": _list_changes([born for _, born, _ in stack.bands]),
         "died": _list_changes([died for _, _, died in stack.bands]),
@@ -210,24 +203,21 @@ def pack_lives(cell: CellLives) -> str:
         "tensors": [band.tensors for band, _, _ in stack.bands],
         "bytes": [band.bytes for band, _, _ in stack.bands],
         "rest": _list_changes(stack.rest) if any(stack.rest) else [],
-        "restCount": cell.stack.lives.rest_count,
+        "restCount": stack.lives.rest_count,
         "kinds": [
             {
                 "tensor": make_printable(_name_tensor(kind)),
                 "op": make_printable(kind.op or "unknown"),
                 "dtype": make_printable(kind.dtype),
-                "scope": [
-                    make_printable(part) for part in kind.scope.split("/") if part != GRADIENT
-                ],
+                "scope": [make_printable(part)
+                          for part in kind.scope.split("/") if part != GRADIENT],
                 "gradient": kind.scope.endswith(GRADIENT),
                 "stack": [used[number] for number in kind.stack],
                 "block": kind.block_bytes,
             }
             for kind in kinds
         ],
-        "frames": [
-            [make_printable(str(value)) for value in frames[number]] for number in used
-        ],
+        "frames": [[make_printable(str(each)) for each in frames[number]] for number in used],
         "parts": list(peak.PARTS.values()),
         "why": make_printable(whys.pop() if len(whys) == 1 else ""),
     }  # fmt: skip

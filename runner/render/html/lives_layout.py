@@ -47,7 +47,6 @@ class BandStack:
 
     @property
     def peak(self) -> int:
-        """Return the event of the peak."""
         return bisect_right(self.events, self.lives.peak_seconds) - 1
 
     def sum_levels(self) -> list[int]:

@@ -43,7 +43,6 @@ def split_parts(split: Split | None, total: float) -> list[charts.ChartMark]:
 
 
 def draw_parts_legend(splits: Sequence[Split]) -> Element:
-    """Draw the legend of the parts that occur."""
     return charts.draw_legend(
         [
             (f"key {kind}", f"{kind}: {meaning}")
@@ -54,7 +53,6 @@ def draw_parts_legend(splits: Sequence[Split]) -> Element:
 
 
 def draw_whole(allocations: Allocations) -> Iterator[Node]:
-    """Draw the peak as one bar."""
     total, split = allocations.total_bytes, allocations.split
     moment = peak.name_moment(allocations)
     words = f" ({format_exact_bytes(total)}) were live at the highest moment, {moment}."

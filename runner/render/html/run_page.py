@@ -153,10 +153,9 @@ def _draw_times(record: Record) -> Iterator[Node]:
         if value is None:
             continue
         label, interval = METRICS[name].label, record.intervals.get(name)
-        each = estimate.list_samples(record.trials, name, record.spec)
         own = [
             ChartMark("one", seconds, f"one process: {format_metric(name, seconds)}")
-            for seconds in each
+            for seconds in estimate.list_samples(record.trials, name, record.spec)
         ]
         whole = ChartMark("steady", value, f"{label}: {format_exactly(name, value)}", interval)
         words = describe_interval(record, name)

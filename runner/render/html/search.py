@@ -32,7 +32,6 @@ class SearchSection:
         self._known = [each for each in grid.records if objective.get_values(each) is not None]
 
     def write_sentence(self) -> str:
-        """Return what was found, in a sentence."""
         cells = count_things(len(self._grid.records), "cell was", "cells were")
         if not self._front:
             found = "none has it"

@@ -259,12 +259,8 @@ def _draw_pairs(compared: Comparison | None) -> Iterator[Node]:
         return
     verdicts = Counter(str(row.verdict) for row in compared.rows)
     counts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
-    rest = (
-        f"; the intervals hold together, over {count_things(compared.tested, 'row')}"
-        if compared.tested
-        else ""
-    )
-    yield tag("p", f"{counts}{rest}.")
+    rest = f"; the intervals hold together, over {count_things(compared.tested, 'row')}"
+    yield tag("p", f"{counts}{rest * bool(compared.tested)}.")
     table = draw_table(make_comparison_table(compared.rows), "comparison", is_sortable=True)
     yield tag("details", tag("summary", f"All {count_things(len(compared.rows), 'row')}"), table)
 
@@ -315,11 +311,9 @@ def _draw_slices(grid: CellGrid) -> Iterator[Node]:
     records = [row.record for _, group in grid.groups() for row in group]
     known = [each for each in records if each.allocations and each.allocations.groups]
     for record in known[:MOST_ROWS]:
-        assert record.allocations
-        total, moment = (
-            format_bytes(record.allocations.total_bytes),
-            peak.name_moment(record.allocations),
-        )
+        found = record.allocations
+        assert found
         until = "" if record.outcome.completed else f", {record.outcome.words}"
-        summary = tag("summary", f"{grid.label(record)}: {total}, {moment}{until}")
-        yield tag("details", summary, peak_sections.draw_ops(record.allocations, most=8))
+        words = f"{format_bytes(found.total_bytes)}, {peak.name_moment(found)}{until}"
+        summary = tag("summary", f"{grid.label(record)}: {words}")
+        yield tag("details", summary, peak_sections.draw_ops(found, most=8))

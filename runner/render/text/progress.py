@@ -195,7 +195,6 @@ class Progress:
             print(said, file=self.stream, flush=True)
 
     def _estimate_left(self) -> float:
-        """Return the seconds that all that is left will take."""
         likely = self._forecast.estimate_trials(self.count_likely())
         return sum(self._forecast.seconds) / 2 + likely
 

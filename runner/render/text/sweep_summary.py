@@ -106,6 +106,11 @@ def _list_cells(
         value = record.metrics.get(name)
         return "none" if value == 0 and METRICS[name].is_growth else format_metric(name, value)
 
+    def cut_reason(record: Record) -> str:
+        reason = "" if record.outcome.completed else record.outcome.brief
+        is_long = len(reason) > _LONGEST_REASON
+        return f"{reason[: _LONGEST_REASON - 3]}..." if is_long else reason
+
     # What was swept; and the execution, where scenarios that were swept bring their own.
     fields = list(plan.swept or ("scenario",))
     executions = {read_field(cell, "execution") for cell in (*best, *failed)}
@@ -116,17 +121,12 @@ def _list_cells(
     # A cell that was interrupted between two trials may have figures, although it did not complete.
     measured = [cell for cell in failed if cell.metrics.get(TENSOR_PEAK) is not None]
     lost = [cell for cell in failed if cell.metrics.get(TENSOR_PEAK) is None]
-    reasons = {id(cell): cell.outcome.brief for cell in failed}
-    cut = {
-        reason: reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 3]}..."
-        for reason in reasons.values()
-    }
     heads = [*([""] if objective else []), *map(selection.shorten_field, fields)]
     rows = [[*heads, *(METRICS[name].heading for name in metrics), ""]]
     for cell in (*best[:MOST_ROWS], *measured):
         figures = (read_figure(cell, name) for name in metrics)
-        rows.append([*read_names(cell), *figures, cut.get(reasons.get(id(cell), ""), "")])
-    others = [[*read_names(cell), cut[reasons[id(cell)]]] for cell in lost]
+        rows.append([*read_names(cell), *figures, cut_reason(cell)])
+    others = [[*read_names(cell), cut_reason(cell)] for cell in lost]
     names = [row[: len(heads)] for row in (*rows, *others)]
     widths = [max(map(len, column)) for column in zip(*names, strict=True)]
     figures_at = range(len(heads), len(heads) + len(metrics))
@@ -135,7 +135,8 @@ def _list_cells(
         more = f"... and {len(best) - MOST_ROWS} more that completed: see the table's file"
         lines.insert(1 + MOST_ROWS, more)
     lines += align_columns(others, (), widths, last_style="red") if others else []
-    if long := [reason for reason, short in cut.items() if reason != short]:
+    reasons = dict.fromkeys(cell.outcome.brief for cell in failed)
+    if long := [reason for reason in reasons if len(reason) > _LONGEST_REASON]:
         lines += ["", *long[:MOST_REASONS]]
         if len(long) > MOST_REASONS:
             lines.append(f"... and {len(long) - MOST_REASONS} more: see the log")

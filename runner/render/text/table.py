@@ -15,7 +15,6 @@ _LEAST_WORDS = 24
 
 
 def align_table(table: Table) -> list[str]:
-    """Return a table as aligned lines."""
     figures = [number for number, column in enumerate(table.columns) if column.is_figure]
     return align_columns(table.list_texts(), figures)
 
