@@ -136,9 +136,8 @@ def judge_claims(request: ClaimsRequest, plan: ClaimPlan, folder: Path) -> Judge
         f"measure={first.spec.measure.name}, {first.started_at[:10]}"
     )
     judged = JudgedClaims(folder, plan, judgements, made_with)
-    paths.write_text(
-        folder / VERDICTS_FILE, json.dumps(judged.to_json(), indent=1, allow_nan=False)
-    )
+    text = json.dumps(judged.to_json(), indent=1, allow_nan=False)
+    paths.write_text(folder / VERDICTS_FILE, text)
     commands = {path.stem: files.name_claim(path) for path in request.paths}
     is_all = list(request.paths) == files.find_claim_files([]) and len(claims) == len(plan.claims)
     page = draw_claims_page(words.group_by_document(judgements), made_with, commands, is_all)

@@ -58,9 +58,7 @@ class Cleaned:
     def line(self) -> str:
         parts = [paths.shorten(Path(self.folder)), format_bytes(self.bytes)]
         if self.tracked_runs is not None:
-            parts.append(
-                f"{self.tracked_runs} run{'' if self.tracked_runs == 1 else 's'} in MLflow"
-            )
+            parts.append(f"{self.tracked_runs} run{'s' * (self.tracked_runs != 1)} in MLflow")
         if self.deleted:
             parts.append("deleted")
         elif self.reason:

@@ -30,7 +30,8 @@ _CLASSES = {"device": Device, "measure": Measure, "tracking": Tracking}
 _FLAGS = ("--config-dir", "--help", "--multirun", "--version", "--cfg", "--info")
 """Flags of Hydra, and of the front door."""
 
-BASH = """\
+SCRIPTS = {
+    "bash": """\
 _runner() {
   local line="${COMP_LINE:0:COMP_POINT}" IFS=$'\\n' word cut
   COMPREPLY=($(runner completion --line "$line" 2>/dev/null))
@@ -41,8 +42,8 @@ _runner() {
   [[ ${#COMPREPLY[@]} == 1 && $COMPREPLY != *[=.] ]] && COMPREPLY="$COMPREPLY "
 }
 complete -o nospace -o default -F _runner runner
-"""
-ZSH = """\
+""",
+    "zsh": """\
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 _runner() {
   local -a found=("${(@f)$(runner completion --line "${BUFFER[1,CURSOR]}" 2>/dev/null)}")
@@ -53,8 +54,8 @@ _runner() {
   (( $#found )) || _files
 }
 compdef _runner runner
-"""
-FISH = """\
+""",
+    "fish": """\
 function _runner
   set -l found (runner completion --line (commandline -cp | string collect) 2>/dev/null)
   if test -n "$found"
@@ -64,8 +65,8 @@ function _runner
   end
 end
 complete -c runner -f -a '(_runner)'
-"""
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+""",
+}
 
 _EPILOG = """\
 Put this line into your shell's own file, for `runner` as pip installs it:

@@ -72,11 +72,8 @@ def _describe_place(row: ComparisonRow) -> str:
 
 
 def _describe_memory(row: ComparisonRow) -> str:
-    if (
-        not METRICS[row.metric].noun
-        or not row.ratio
-        or row.verdict not in (*_APART, RowVerdict.SAME)
-    ):
+    is_settled = row.verdict in (*_APART, RowVerdict.SAME)
+    if not (METRICS[row.metric].noun and row.ratio and is_settled):
         return _describe_row(row)
     amount = "as much" if row.verdict is RowVerdict.SAME else _describe_amount(row.ratio)
     than = "as" if amount.endswith("as much") else "than"

@@ -34,9 +34,6 @@ _PIPELINE = ("Iterator", "Dataset", "MemoryCache", "SeedGenerator", "Optional")
 """An op that makes what tf.data holds has one of these in its name."""
 
 
-# Words.
-
-
 def name_moment(allocations: Allocations) -> str:
     """Return when the peak was: `in step 3`."""
     if allocations.step is not None:
@@ -131,8 +128,6 @@ def describe_checks(allocations: Allocations) -> str:
     return f"Replayed from {checks.events:,} allocation events: {found or fine}."
 
 
-# Paths of scopes.
-
 Leaf = tuple[tuple[str, ...], int]
 """A path of scopes with an op at its end, and bytes."""
 
@@ -151,9 +146,6 @@ def name_op(made: Group | LinePart) -> str:
     if made.shape is None:
         return made.op
     return f"{made.op} {made.dtype}[{','.join(map(str, made.shape))}]"
-
-
-# Slices.
 
 
 @dataclass(frozen=True)

@@ -98,9 +98,6 @@ def _make_cell(read: TableCell | Element | str | None) -> TableCell:
     return TableCell("", drawn=read) if isinstance(read, Element) else TableCell(read or "")
 
 
-# Cells and columns.
-
-
 def make_count_cell(count: float | None) -> TableCell:
     return TableCell("" if count is None else f"{count:,.10g}", value=count)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from runner.analysis.objective import Objective
 from runner.cell import Cell, Choices, Interval, Plan
+from runner.engine.grid import make_question
 from runner.engine.requests import Evidence, Request
 from runner.engine.run import Run
 from runner.errors import BadInput, RunnerError
@@ -58,11 +59,8 @@ class SearchSource:
     @property
     def question(self) -> Mapping[str, Any]:
         """Return the objective, the way and the cells; `n_trials` may be more next time."""
-        cells = self.plan.cells
         return {
-            "cells": [cell.experiment.cell for cell in cells],
-            "swept": list(self.plan.swept),
-            "overrides": [list(cell.overrides) for cell in cells],
+            **make_question(self.plan),
             "search": self._search.to_json(),
             "words": [mask_word(word) for word in self.words],
         }

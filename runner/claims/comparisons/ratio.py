@@ -53,12 +53,8 @@ class RatioExpectation(BoundedExpectation):
     def test(self, records: CaseRecords) -> ExpectationResult:
         ours = self.read(records.run)
         theirs = tuple(readings.read_metric(record, self._lower) for record in records.against)
-        findings = tuple(
-            self.judge_reading(
-                n, self._compute_ratio(ours[n], theirs[n], records.run[n], records.against[n])
-            )
-            for n in range(len(ours))
-        )
+        ratios = map(self._compute_ratio, ours, theirs, records.run, records.against)
+        findings = tuple(self.judge_reading(n, each) for n, each in enumerate(ratios))
         return ExpectationResult(self, ours, theirs, findings)
 
     def _compute_ratio(self, one: Reading, other: Reading, run: Record, against: Record) -> Reading:
@@ -100,9 +96,8 @@ class RatioExpectation(BoundedExpectation):
         return [("run", result.readings), ("against", result.against)]
 
     def _write_ratios(self, result: ExpectationResult) -> list[str]:
-        return [
-            readings.write_bounded(each.measured, each.interval, "x") for each in result.findings
-        ]
+        found = result.findings
+        return [readings.write_bounded(each.measured, each.interval, "x") for each in found]
 
 
 def _divide(one: float, other: float) -> float:

@@ -18,10 +18,8 @@ class SlopeExpectation(UnitExpectation):
     slope: str
 
     def test(self, records: CaseRecords) -> ExpectationResult:
-        read = self.read(records.run)
-        return ExpectationResult(
-            self, read, (), tuple(self._judge_steps(records, read, self.compute_units(records.run)))
-        )
+        read, units = self.read(records.run), self.compute_units(records.run)
+        return ExpectationResult(self, read, (), tuple(self._judge_steps(records, read, units)))
 
     def _judge_steps(
         self, records: CaseRecords, read: Sequence[Reading], units: Sequence[float]

@@ -23,9 +23,6 @@ _FULL = 10_000
 """A plot's width and height in its own units: whole numbers are exact enough, and short."""
 
 
-# A row each: bars and dots.
-
-
 @dataclass(frozen=True)
 class ChartMark:
     """A stretch of a bar, or a dot with its interval; `kind` is its look's name in page.css."""
@@ -76,10 +73,9 @@ def draw_dots(rows: Sequence[ChartRow], text: Callable[[float], str]) -> Element
 
     def draw(dots: Sequence[ChartMark]) -> Element:
         places = [scale.place(dot.value) for dot in dots]
-        link = (
-            tag("b.link", style=_style_span(min(places), max(places))) if len(places) > 1 else None
-        )
-        parts: list[Node] = [*grid, link]
+        parts = [*grid]
+        if len(places) > 1:
+            parts.append(tag("b.link", style=_style_span(min(places), max(places))))
         for dot, place in zip(dots, places, strict=True):
             if dot.interval:
                 whisker = _style_span(*map(scale.place, dot.interval))
@@ -118,9 +114,6 @@ def _to_percent(place: float) -> float:
 def _style_span(low: float, high: float) -> str:
     """Return the style of what reaches from one place to another."""
     return f"left:{_to_percent(low)}%;width:{_to_percent(high) - _to_percent(low):.2f}%"
-
-
-# Lines over an axis.
 
 
 @dataclass(frozen=True)
@@ -247,8 +240,6 @@ def _draw_ticks(scale: Scale, side: str) -> list[Element]:
         if -0.001 <= place <= 1.001
     ]
 
-
-# The same in a file.
 
 _WIDE, _HIGH = 800, 420
 _LEFT, _TOP, _LINE = 84, 16, 20

@@ -65,9 +65,6 @@ def draw_whole(allocations: Allocations) -> Iterator[Node]:
             yield tag("p.note", why)
 
 
-# By line and by op.
-
-
 def draw_lines(allocations: Allocations) -> Element:
     """Draw a table of the lines of code, largest first."""
     slices = peak.slice_by_line(allocations)
@@ -120,9 +117,6 @@ def _draw_slices(slices: Sequence[Slice], rows: Sequence[Slice], head: str, rest
     return draw_table(make_table(columns, rows, total), label, is_sortable=True)
 
 
-# By layer.
-
-
 def draw_layers(allocations: Allocations) -> Iterator[Node]:
     """Draw the tree of layers and scopes; that there is none, where TensorFlow names none."""
     leaves = peak.list_leaves(allocations)
@@ -154,9 +148,6 @@ def _draw_branches(leaves: Sequence[peak.Leaf], total: int, depth: int) -> Itera
             yield tag("details", tag("summary", line), inner, open=is_open)
         else:
             yield tag("div.leaf", line)
-
-
-# Over time.
 
 
 def draw_curves(allocations: Allocations) -> Iterator[Node]:
@@ -239,9 +230,6 @@ def find_phase_joints(
     whole = sum(widths) or 1.0
     places = accumulate(widths, initial=0.0)
     return [(time, min(place / whole, 1.0)) for time, place in zip(times, places, strict=True)]
-
-
-# What leaks.
 
 
 def draw_leaks(allocations: Allocations) -> Iterator[Node]:

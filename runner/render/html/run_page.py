@@ -143,9 +143,6 @@ def _draw_peak(record: Record) -> Iterator[Node]:
         yield tag("p.note", checks)
 
 
-# Time, and step by step.
-
-
 def _draw_times(record: Record) -> Iterator[Node]:
     rows = []
     for name in (BUILD_SECONDS, FIRST_CALL_SECONDS, STEP_SECONDS):
@@ -233,9 +230,6 @@ def thin_out(values: Sequence[float], most: int = _MOST_POINTS) -> list[tuple[fl
         stretch = range(begin, min(begin + length, len(values)))
         kept.update((min(stretch, key=values.__getitem__), max(stretch, key=values.__getitem__)))
     return [(float(step), values[step]) for step in sorted(kept)]
-
-
-# All that is known.
 
 
 def _draw_metrics(record: Record) -> Iterator[Node]:

@@ -121,8 +121,6 @@ def _compare(grid: CellGrid) -> Comparison | None:
         return None
 
 
-# A row a cell.
-
 CellMarks = tuple[Sequence[charts.ChartMark], str, str]
 """The marks of a cell's value, its figure and a remark."""
 
@@ -223,9 +221,6 @@ def _draw_growth(grid: CellGrid) -> Iterator[Node]:
             yield tag("details", tag("summary", f"What leaks: {grid.label(record)}"), table)
 
 
-# Tables.
-
-
 def _draw_cells(grid: CellGrid) -> Iterator[Node]:
     def read_field(record: Record, name: str) -> TableCell:
         return TableCell(grid.word(record, name), value=grid.number(record, name))
@@ -263,9 +258,6 @@ def _draw_pairs(compared: Comparison | None) -> Iterator[Node]:
     yield tag("p", f"{counts}{rest * bool(compared.tested)}.")
     table = draw_table(make_comparison_table(compared.rows), "comparison", is_sortable=True)
     yield tag("details", tag("summary", f"All {count_things(len(compared.rows), 'row')}"), table)
-
-
-# What went wrong.
 
 
 def _draw_failures(grid: CellGrid) -> Iterator[Node]:

@@ -113,9 +113,8 @@ def describe_figure(record: Record, name: str) -> str:
                 steps = max(len(each.steps) for each in traced)
                 most = max(each.steps.host_steps for each in record.trials)
                 return f"none: what rises in {steps} steps does not over {most:,}"
-            return ": ".join(
-                filter(None, ("" if value else "none", growth.describe_sawtooth(found)))
-            )
+            parts = "" if value else "none", growth.describe_sawtooth(found)
+            return ": ".join(filter(None, parts))
         case metrics.HOST_GROWTH:
             timed = [each for each in record.trials if each.kind == "timing"]
             bound = None if value else estimate.find_growth_bound(record.trials, name)

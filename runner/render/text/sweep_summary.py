@@ -78,10 +78,8 @@ def _describe_front(objective: Objective, front: Sequence[Record], cells: Sequen
         return f"no cell has the {objective.words}: {why}"
     if len(objective.metrics) == 1:
         return f"* {objective.words}"
-    return (
-        f"* the front, {count_things(len(front), 'cell')} that no other cell beats: "
-        f"{objective.words}"
-    )
+    cells_on_it = count_things(len(front), "cell")
+    return f"* the front, {cells_on_it} that no other cell beats: {objective.words}"
 
 
 def _list_cells(
