@@ -62,9 +62,9 @@ def make_comparison_table(rows: Sequence[ComparisonRow]) -> Table:
         *([] if is_alone else [column("against", lambda row: row.baseline)]),
         column("metric", lambda row: METRICS[row.metric].label if row.metric in METRICS else
                     row.metric),
-        column("value", lambda row: _make_value(row, 1), is_figure=True),
-        column(baselines.pop() if is_alone else "baseline", lambda row: _make_value(row, 0),
-               is_figure=True),
+        column("value", lambda row: _make_value(row, row.candidate_value), is_figure=True),
+        column(baselines.pop() if is_alone else "baseline",
+               lambda row: _make_value(row, row.baseline_value), is_figure=True),
         column("ratio", lambda row: TableCell(_format_ratio(row.ratio), value=row.ratio),
                     is_figure=True),
         column("95 % interval", _format_interval, is_figure=True),
@@ -73,9 +73,7 @@ def make_comparison_table(rows: Sequence[ComparisonRow]) -> Table:
     return make_table(columns, rows, joined=len(places) + 2 - is_alone)
 
 
-def _make_value(row: ComparisonRow, side: int) -> TableCell:
-    """Return the cell of the baseline's value (0) or the candidate's (1)."""
-    value = (row.baseline_value, row.candidate_value)[side]
+def _make_value(row: ComparisonRow, value: float | str | None) -> TableCell:
     if isinstance(value, str):  # a status
         return TableCell(value.replace("_", " "))
     return TableCell("-") if value is None else make_value_cell(row.metric, value)

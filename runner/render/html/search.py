@@ -111,9 +111,8 @@ class SearchSection:
         )
 
     def _write_figures(self, record: Record) -> str:
-        return ", ".join(
-            format_metric(name, record.metrics[name]) for name in self._objective.names
-        )
+        names = self._objective.names
+        return ", ".join(format_metric(name, record.metrics[name]) for name in names)
 
 
 def _read_value(record: Record, name: str) -> float:
