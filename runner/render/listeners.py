@@ -9,14 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from runner import paths
-from runner.engine.events import (
-    Event,
-    Listener,
-    MeasurementEnded,
-    RecordWritten,
-    TrialEnded,
-    TrialStarted,
-)
+from runner.engine import events
 from runner.errors import ViewError
 from runner.records import LOG_FILE, RECORD_FILE
 from runner.render import html
@@ -46,30 +39,30 @@ def has_records(folder: Path) -> bool:
 
 
 @dataclass
-class RecordFilesListener(Listener):
+class RecordFilesListener(events.Listener):
     """Writes the files for other tools beside each new record, and its page if that is wanted."""
 
     has_page: bool = False
     """Write its page, too, as for a tracking store."""
 
-    def on(self, event: Event) -> None:
-        if isinstance(event, RecordWritten) and event.is_new:
+    def on(self, event: events.Event) -> None:
+        if isinstance(event, events.RecordWritten) and event.is_new:
             folder = event.run.folder
             pages = [lambda: html.write_page(folder)] if self.has_page else []
             _write_all(lambda: allocations.write_files(folder), *pages)
 
 
 @dataclass
-class LogEcho(Listener):
+class LogEcho(events.Listener):
     """Passes on what the first trial of a run prints: all others print it again."""
 
     has_ended: bool = False
     is_done: bool = False
 
-    def on(self, event: Event) -> None:
-        if isinstance(event, TrialEnded):
+    def on(self, event: events.Event) -> None:
+        if isinstance(event, events.TrialEnded):
             self.has_ended = True
-        elif isinstance(event, TrialStarted | RecordWritten) and self.has_ended:
+        elif isinstance(event, events.TrialStarted | events.RecordWritten) and self.has_ended:
             if not self.is_done:  # by now its last words are in the log
                 text = (event.run.folder / LOG_FILE).read_text(errors="replace")
                 print(text, end="", file=sys.stderr, flush=True)
@@ -77,14 +70,14 @@ class LogEcho(Listener):
 
 
 @dataclass
-class SweepFilesListener(Listener):
+class SweepFilesListener(events.Listener):
     """Writes the table and the report of a sweep when it has ended."""
 
     report: Path | None = field(default=None, init=False)
     """The path of the report, once it is written."""
 
-    def on(self, event: Event) -> None:
-        if not isinstance(event, MeasurementEnded) or not has_records(event.folder):
+    def on(self, event: events.Event) -> None:
+        if not isinstance(event, events.MeasurementEnded) or not has_records(event.folder):
             return
         frame = table.read_sweep(event.folder)
         _write_all(

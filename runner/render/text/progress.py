@@ -17,16 +17,7 @@ from runner.analysis import estimate, repeatability
 from runner.analysis.objective import Objective
 from runner.analysis.selection import name_cell
 from runner.cell import Plan
-from runner.engine.events import (
-    CellsOpened,
-    CellTaken,
-    Event,
-    MeasurementEnded,
-    PhaseEntered,
-    RecordWritten,
-    TrialEnded,
-    TrialStarted,
-)
+from runner.engine import events
 from runner.engine.run import Run
 from runner.metrics import (
     FIRST_CALL_SECONDS,
@@ -110,23 +101,23 @@ class Progress:
     """The trial that runs is a memory trial."""
     _steps_began: float | None = None
 
-    def on(self, event: Event) -> None:
+    def on(self, event: events.Event) -> None:
         match event:
-            case CellsOpened(runs):
+            case events.CellsOpened(runs):
                 self._open_cells(runs)
-            case CellTaken(run, worker):
+            case events.CellTaken(run, worker):
                 self._draw_begun(run, f"worker {worker}")
-            case TrialStarted(run, trial):
+            case events.TrialStarted(run, trial):
                 done = run.done[trial.kind]
                 total = done + run.count_missing(is_decided=False)[trial.kind]
                 why = _explain_added(run) if trial.kind == "memory" else ""
                 self._draw_begun(run, f"{trial.kind} {done + 1}/{total}{why}")
                 self._run, self._is_traced = run, trial.kind == "memory"
-            case PhaseEntered(name):
+            case events.PhaseEntered(name):
                 self._time_steps(name)
                 if self._cells == 1:
                     self._draw(f"{self._what}, {name}")
-            case TrialEnded(run, trial, seconds):
+            case events.TrialEnded(run, trial, seconds):
                 self._forecast.count_trial(run, trial, seconds)
                 self._is_loaded = True
                 self._done += 1
@@ -134,12 +125,10 @@ class Progress:
                     self._end_cell(run)
                 else:
                     self._print_first_figures(run, trial.kind)
-            case RecordWritten(run, is_new=True):
+            case events.RecordWritten(run, is_new=True):
                 self._end_cell(run)  # a cluster's that was given up: no trial was its last
-            case MeasurementEnded():
+            case events.MeasurementEnded():
                 self.close()
-            case _:
-                pass
 
     def _open_cells(self, runs: Sequence[Run]) -> None:
         """Begin anew with each batch of cells that a source asks for."""
