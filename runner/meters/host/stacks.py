@@ -81,7 +81,7 @@ def find_place(python: Sequence[Frame], native: Sequence[str], of_python: bool) 
     at = _find_users(owners)
     # What a script calls may be wrapped by a hook of the runner's, which is no name of the user's.
     called = zip(python[:at], owners, strict=False)
-    inside = python if at is None else [frame for frame, of in called if of != "runner"]
+    inside = python if at is None else [frame for frame, of in called if of != RUNNER]
     kind = _tell_kind(inside, native, of_python, at is not None)
     what = _describe(kind, inside, native)
     if at is None:

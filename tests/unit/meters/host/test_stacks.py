@@ -47,7 +47,7 @@ def test_memory_that_an_op_took_in_cpp_is_native_and_named_by_function_and_op() 
 
 
 def test_a_hook_of_the_runners_around_what_the_user_calls_is_not_named() -> None:
-    hook: Frame = ("through", "/repo/runner/script/hooks.py", 180)
+    hook: Frame = ("through", f"{paths.find_package()}/script/hooks.py", 180)
     native = ("tensorflow::BFCAllocator", "TFE_Py_Execute")
     assert of(OP, NORMAL, hook, USER, native=native) == of(OP, NORMAL, USER, native=native)
 
