@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 RUNNER = Path(__file__).resolve().parent.parent / "runner"
@@ -59,6 +60,7 @@ def package(module: str) -> str:
     return "" if first in ("", "__main__") else TYPES
 
 
+@cache
 def imports() -> dict[str, set[str]]:
     """Return the packages that each package imports, without `types`, which all may import."""
     found: dict[str, set[str]] = {package(name): set() for name in SOURCES}
