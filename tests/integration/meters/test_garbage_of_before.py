@@ -13,6 +13,7 @@ from runner.meters.tensor.allocator import choose_exact_allocator
 from runner.records import Phase
 
 choose_exact_allocator()
+from tests import lean_tensorflow
 import tensorflow as tf
 
 
@@ -40,8 +41,8 @@ for _ in range(3):
     again = measure()
     assert again == first, again
 
-for _ in range(20):  # 160 MB of garbage that only a look through all objects can free
-    make_cycle(2_000_000)
+for _ in range(10):  # 160 MB of garbage that only a look through all objects can free
+    make_cycle(4_000_000)
     gc.freeze()
     gc.unfreeze()
     measure()

@@ -237,6 +237,7 @@ from pathlib import Path
 import msgspec
 
 os.environ["TF_CPU_ALLOCATOR_USE_BFC"] = "1"
+from tests import lean_tensorflow
 import tensorflow as tf
 
 from runner.records import Phase

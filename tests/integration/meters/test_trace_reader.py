@@ -10,6 +10,7 @@ import sys
 REAL = """
 import glob, json, sys, tempfile
 import numpy as np
+from tests import lean_tensorflow
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 from runner.meters.tensor.trace_reader import read_window

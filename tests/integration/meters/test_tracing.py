@@ -15,6 +15,7 @@ import contextlib, json, os, tempfile, time
 from pathlib import Path
 
 import msgspec
+from tests import lean_tensorflow
 import tensorflow as tf
 from tensorflow.python.profiler import profiler_v2
 

@@ -144,6 +144,7 @@ def test_an_update_copies_a_variable_whose_value_somebody_holds(measure: Measure
 
 def test_every_op_of_the_table_runs_as_it_is_and_as_a_graph() -> None:
     program = """
+from tests import lean_tensorflow
 import tensorflow as tf
 from scenarios.ops import INPUTS, OPS, OpAllocation
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tests import lean_tensorflow  # noqa: F401  # isort: skip
+
 import numpy as np
 import tensorflow as tf
 
