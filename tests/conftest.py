@@ -21,7 +21,6 @@ import pytest
 
 from runner.__main__ import main
 from runner.cell import TrialSpec
-from runner.compose import composition
 from runner.config import Device, Experiment, Measure, Tracking
 from runner.engine import environment
 from runner.engine.requests import Evidence, Request
@@ -29,6 +28,7 @@ from runner.engine.run import open_run
 from runner.processes.server import TrialServer
 from runner.records import Record, Trial
 from runner.scenario import Scenario
+from tests.runs import compose_cell
 
 if TYPE_CHECKING:
     from selenium import webdriver
@@ -129,7 +129,7 @@ def measure(server: TrialServer, tmp_path: Path) -> MeasureWords:
     def run(*words: str, timing: bool = False, memory: bool = True, fails: bool = False) -> Record:
         folder = tmp_path / "run"
         shutil.rmtree(folder, ignore_errors=True)
-        (cell,) = composition.compose_plan([*words, "tracking=none"]).cells
+        cell = compose_cell(*words)
         whole = Evidence.from_measure(cell.experiment.measure, settles_peak=False)
         wanted = replace(whole, memory=whole.memory * memory, timing=whole.timing * timing)
         record = _recorded(server, Request(cell, wanted, place=""), folder)

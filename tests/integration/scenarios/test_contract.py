@@ -29,7 +29,7 @@ from runner.records import Record, Status
 from runner.render.files.allocations import make_timeline
 from runner.scenario import Scenario, Varies, find_variation
 from tests.integration.scenarios.conftest import Measure
-from tests.runs import open_whole
+from tests.runs import compose_cell, open_whole
 
 YAML = {path.stem: path for path in sorted((paths.find_conf() / "scenario").glob("*.yaml"))}
 EXECUTIONS = ("eager", "graph", "xla", "session")
@@ -118,8 +118,7 @@ ROWS = list(rows())
 @cache
 def composed(name: str) -> Experiment:
     """The scenario as its YAML alone makes it, with a target where there can be none."""
-    plan = composition.compose_plan([f"scenario={name}", *NEEDED.get(name, ())])
-    return plan.cells[0].experiment
+    return compose_cell(f"scenario={name}", *NEEDED.get(name, ())).experiment
 
 
 def build_scenario(name: str) -> Scenario:
@@ -345,8 +344,8 @@ class TestARun:
         self, name: str, execution: str, measure: Measure, server: TrialServer
     ) -> None:
         record, _ = two_runs(measure, name, execution)
-        plan = composition.compose_plan(words(name, execution))
-        other = server.run(TrialSpec(plan.cells[0].experiment, "memory", 0, with_lines=False), 120)
+        spec = TrialSpec(compose_cell(*words(name, execution)).experiment, "memory", 0)
+        other = server.run(dataclasses.replace(spec, with_lines=False), 120)
         assert other.outcome.completed
         for one in record.trials:
             assert one.steps == other.steps
@@ -393,8 +392,8 @@ class TestARun:
         self, name: str, execution: str, also: str, measure: Measure
     ) -> None:
         one, other = two_runs(measure, name, execution, also)
-        plan = composition.compose_plan([*words(name, execution), also])
-        spread = find_variation(plan.cells[0].experiment.scenario, execution)
+        scenario = compose_cell(*words(name, execution), also).experiment.scenario
+        spread = find_variation(scenario, execution)
         assert_same_allocations(one, other, spread)
         assert_same_peak(one, other, spread)
 
@@ -414,7 +413,7 @@ def test_an_unsupported_execution_is_refused_with_the_list_of_those_that_work(
     said = words(name, execution)
     supported = composed(name).scenario.executions
     with pytest.raises(BadInput) as refused:
-        composition.compose_plan(said)
+        compose_cell(*said)
     assert f"it has: {', '.join(supported)}" in str(refused.value)
     assert f"execution={supported[0]}" in refused.value.remedy
 
