@@ -59,7 +59,7 @@ def test_figures_are_the_same_side_by_side_to_the_byte(server: TrialServer, tmp_
     found: list[list[records.Record]] = []
     for at_once in (1, 3):
         words = (
-            *("scenario=large_tensor", "execution=eager,graph,xla", "scenario.size=100,300"),
+            *("scenario=large_tensor", "execution=eager,graph,xla", "scenario.size=300"),
             *("measure.timing_processes=0", f"measure.side_by_side={at_once}"),
         )
         said = ["-m", *words, "tracking=none"]

@@ -91,7 +91,7 @@ def test_in_a_sweep_it_is_an_unsupported_row_and_the_rest_runs(
     cli: Cli, outputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    done = cli("-m", "scenario=while_loop", "device=gpu,cpu", "tracking=none",
+    done = cli("-m", "scenario=python_loop", "device=gpu,cpu", "tracking=none",
                "measure.timing_processes=0")  # fmt: skip
     assert done.returncode == 1
     assert "unsupported: device=gpu: TensorFlow sees no GPU:0 here" in done.stdout

@@ -121,7 +121,8 @@ def _live(trial: Trial) -> tuple[float, ...]:
 def test_ten_processes_agree_on_the_peak_to_the_byte(
     measure: MeasureWords, words: tuple[str, ...]
 ) -> None:
-    record = measure(*words, "measure.memory_processes=10", "measure.memory_steps=3")
+    brief = ("scenario.iterations=30", "measure.memory_processes=10", "measure.memory_steps=3")
+    record = measure(*words, *brief)
     assert len(record.trials) == 10
     assert len({trial.facts.tensor_peak_bytes for trial in record.trials}) == 1
     assert len({trial.facts.course for trial in record.trials}) == 1
