@@ -35,9 +35,10 @@ def training(measure: MeasureWords, batch_size: int, **fields: object) -> Record
     """Return the record of one trial, the same to all that ask for the same. One op at a time, in
     a graph too: side by side they take more, on a busy machine most."""
     execution, seed = fields.pop("execution", "eager"), fields.pop("seed", 0)
+    steps = fields.pop("steps", 3)
     words = [f"scenario.{name}={value}" for name, value in sorted(fields.items()) if value]
     fixed = ("scenario=keras_training", f"batch_size={batch_size}", f"execution={execution}")
-    brief = (f"seed={seed}", "device.inter_op_threads=1", "measure.memory_steps=5")
+    brief = (f"seed={seed}", "device.inter_op_threads=1", f"measure.memory_steps={steps}")
     said = (*fixed, *brief, *words)
     if said not in _measured_already:
         _measured_already[said] = measure(*said)
@@ -49,6 +50,8 @@ def bytes_of(record: Record, metric: str) -> int:
     assert isinstance(value, int)
     return value
 
+
+STEPS_FOR_GROWTH = 5
 
 PROCESSES = 7
 """Of a graph. Its ops come in another order in each, and in one of five what is computed again is
@@ -67,7 +70,10 @@ class TestWhatStays:
     ) -> None:
         """Computing again spares none of it, and mixed precision keeps variables in float32."""
         found = training(
-            measure, self.BATCH, recompute=recompute, mixed_precision=mixed_precision
+            *(measure, self.BATCH),
+            recompute=recompute,
+            mixed_precision=mixed_precision,
+            steps=STEPS_FOR_GROWTH,
         ).metrics
 
         assert found["tensor_live_bytes"] == self.ADAMS + self.DATA
@@ -77,7 +83,7 @@ class TestWhatStays:
     def test_is_one_more_copy_of_the_weights_where_gradients_accumulate(
         self, measure: MeasureWords
     ) -> None:
-        found = training(measure, self.BATCH, accumulate=3).metrics
+        found = training(measure, self.BATCH, accumulate=3, steps=STEPS_FOR_GROWTH).metrics
 
         sums = WEIGHTS + VARIABLES * HANDLE
         assert found["tensor_live_bytes"] == pytest.approx(self.ADAMS + sums + self.DATA, abs=64)
@@ -221,6 +227,7 @@ class TestTheirModel:
             recompute=True,
             mixed_precision=True,
             accumulate=2,
+            steps=STEPS_FOR_GROWTH,
         )
 
         assert record.metrics["tensor_growth_bytes_per_step"] == 0
