@@ -31,7 +31,8 @@ CAP_MB = 64
 def test_leak_names_the_line_and_the_holder_of_what_a_script_keeps(
     cli: Cli, program: str, bytes_per_step: int, code: str, name: str
 ) -> None:
-    words = ("--json", "--no-remedies", "measure.timing_processes=1", str(PROGRAMS / program))
+    brief = ("measure.timing_processes=1", "measure.max_seconds=3")
+    words = ("--json", "--no-remedies", *brief, str(PROGRAMS / program))
     answer = cli("leak", *words, timeout=500)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
