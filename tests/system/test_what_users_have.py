@@ -178,7 +178,7 @@ MEMORY_TRIAL = trial(
 TIMING_TRIAL = trial(
     "timing",
     "build first_call steps release",
-    "seconds host_bytes host_stride",
+    "seconds whole_seconds host_bytes host_stride",
     "device devices warmup_steps host_collected_bytes malloc unavailable",
 )
 HOST_TRIAL = trial("host", "", "", "device devices code held unavailable")
