@@ -25,7 +25,16 @@ from runner.meters.host.pipelines import PipelineMeter
 from runner.meters.host.survivors import SurvivorMeter
 from runner.meters.host.threads import ThreadMeter
 from runner.records import Phase, TrialResult
-from runner.trial.phases import Answer, Meter, Phases, Rest, run_phases, take_release, take_span
+from runner.trial.phases import (
+    Answer,
+    Meter,
+    Phases,
+    Rest,
+    run_phases,
+    take_beginning,
+    take_release,
+    take_span,
+)
 from runner.trial.setup import PreparedTrial, TrialSetup
 
 WARMUP_STEPS = 3
@@ -92,12 +101,7 @@ def take_phases(
 
     threads, pipelines, holders = ThreadMeter(), PipelineMeter(), HolderSearch()
     survivors.start()
-    answer: Answer | None = Answer.VOID
-    while answer is Answer.VOID:
-        answer = yield from take_span(Phase.BUILD, 0, meter, settle)
-        if answer is not Answer.OVER:
-            answer = yield from take_span(Phase.FIRST_CALL, 0, meter, settle)
-    is_over = answer is Answer.OVER
+    is_over = (yield from take_beginning(meter, settle)) is Answer.OVER
     for _ in range(WARMUP_STEPS):
         yield from take_step()
     threads.mark()

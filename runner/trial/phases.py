@@ -98,13 +98,7 @@ def take_phases(
     `needs_more` is asked, once there are as many steps as the limits want, if one more would tell
     more; that goes on until the time is used up.
     """
-    while True:
-        answer = yield from take_span(Phase.BUILD, 0, meter, settle)
-        if answer is Answer.OVER:
-            break
-        answer = yield from take_span(Phase.FIRST_CALL, 0, meter, settle)
-        if answer is not Answer.VOID:
-            break
+    answer = yield from take_beginning(meter, settle)
 
     number, is_at_will = 0, False
     started = clock()
@@ -146,6 +140,18 @@ def take_span(
         meter.end(phase, number)
     else:
         meter.drop(phase, number)
+    return answer
+
+
+def take_beginning(
+    meter: Meter, settle: Callable[[], None]
+) -> Generator[Phase | Rest, Answer | None, Answer | None]:
+    """Build, and call for the first time, until that was a step; return what is said of it."""
+    answer: Answer | None = Answer.VOID
+    while answer is Answer.VOID:
+        answer = yield from take_span(Phase.BUILD, 0, meter, settle)
+        if answer is not Answer.OVER:
+            answer = yield from take_span(Phase.FIRST_CALL, 0, meter, settle)
     return answer
 
 
