@@ -84,7 +84,7 @@ keeps the last few hundred of something."""
 _UNSEEN_RATE = 16.0
 """Bytes a step that thousands of level steps may have risen by: TensorFlow's own come and go."""
 _LEAST_RATE = 2.0
-"""Bytes a step that no resident memory shows, however many steps: one page in two thousand."""
+"""Bytes a step that resident memory cannot tell from none: a page in some two thousand steps."""
 
 _LEAST_STEPS = 4
 _ONE_JUMP = 0.51
@@ -238,8 +238,9 @@ def judge_series(
     warmed_up = max(0.0, float(half[0] - held[0]))
     settled = min(tolerance.settled_share * warmed_up, tolerance.unseen_bytes)
     steps = stride * len(half)
-    unseen = min(_UNSEEN_RATE * steps, max(tolerance.unseen_bytes, _LEAST_RATE * steps))
-    unseen = unseen if tolerance.unseen_bytes else 0.0
+    unseen = 0.0  # where every byte is known
+    if tolerance.unseen_bytes:
+        unseen = min(_UNSEEN_RATE * steps, max(tolerance.unseen_bytes, _LEAST_RATE * steps))
     level = max(tolerance.resolution_bytes, settled, unseen)
     span = float(np.ptp(half))
     if span <= level:
