@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -298,14 +298,14 @@ class _Finder(MetaPathFinder):
             return None
         spec = importlib.util.find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, change)  # type: ignore[assignment]
+            spec.loader = _Loader(spec.loader, change)
         return spec
 
 
 _FINDER = _Finder()
 
 
-class _Loader:
+class _Loader(Loader):
     """Loads as another one does, and then calls what waits for the module."""
 
     def __init__(self, loader: Any, change: Callable[[ModuleType], None]) -> None:
@@ -314,6 +314,10 @@ class _Loader:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
