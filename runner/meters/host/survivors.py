@@ -5,9 +5,11 @@ collected and a mark is set: a moment's pause, in which memray takes one of its 
 what is live at every mark can be told, by the place that took it.
 
     snapshots   |  |  |  |  |  |  |  |  |  |      1 ms apart
-    marks             m        m        m         3 ms of quiet to either side
+    marks             m        m        m         a snapshot or more in the quiet to either side
     a block        [--------)                     live at the first mark, and at no other
     a block                 [--------------       live at the last two: it survived
+
+memray's thread takes the snapshots, and on a busy machine it may wait for its turn: so does a mark.
 
 What lives is counted as malloc and Python count it, with the header and the rounding of a block,
 and of what was mapped the pages that were written to (XLA maps more for its code than it fills): so
@@ -19,24 +21,28 @@ from __future__ import annotations
 
 import gc
 import linecache
+import math
 import os
 import resource
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from runner.errors import RunnerError
 from runner.facts import Survivor
 from runner.meters.clock import Clock
 from runner.meters.code_owner import make_relative
 from runner.meters.host.stacks import Place, find_place
 
-_PAUSE_SECONDS = 0.003
+_PAUSE_SECONDS, _MOST_SECONDS = 0.003, 5.0
+"""A pause, and how long it waits for memray's thread to take a snapshot in it."""
 
 _MOST_PLACES = 60
 """Are sent with their line; what the smaller ones hold is added up by kind."""
@@ -62,20 +68,40 @@ class SurvivorMeter:
 
         self._memray = memray
         self._file = Path(tempfile.gettempdir()) / f"host-{os.getpid()}.memray"
-        self._marks: list[float] = []
+        self._marks: list[tuple[float, float]] = []
+        """Each with the end of the quiet after it, in milliseconds as memray's snapshots."""
+        self._threads = set[str]()
 
     def start(self) -> None:
+        others = set(os.listdir("/proc/self/task"))  # noqa: PTH208
         self._tracker = self._memray.Tracker(
             self._file, native_traces=True, trace_python_allocators=True, memory_interval_ms=1
         )
         self._tracker.__enter__()
+        self._threads = set(os.listdir("/proc/self/task")) - others  # noqa: PTH208
 
     def mark(self) -> None:
         if gc.isenabled():  # who switched it off keeps its garbage
             gc.collect()
+        self._await_snapshot()
+        at = Clock.epoch_seconds()
+        self._await_snapshot()
+        self._marks.append((at * 1000, Clock.epoch_seconds() * 1000))
+
+    def _await_snapshot(self) -> None:
+        """Pause until memray's thread has gone to sleep twice: in between it took a snapshot."""
+        enough, give_up = self._count_sleeps() + 2, Clock.seconds() + _MOST_SECONDS
         Clock.sleep(_PAUSE_SECONDS)
-        self._marks.append(Clock.epoch_seconds() * 1000)
-        Clock.sleep(_PAUSE_SECONDS)
+        while self._count_sleeps() < enough and Clock.seconds() < give_up:
+            Clock.sleep(_PAUSE_SECONDS)
+
+    def _count_sleeps(self) -> float:
+        """Return how often memray's thread has gone to sleep; infinity where nobody can tell."""
+        for thread in self._threads:
+            with suppress(OSError), Path(f"/proc/self/task/{thread}/status").open("rb", 0) as file:
+                count = file.read(8192).partition(b"\nvoluntary_ctxt_switches:")[2].split()[0]
+                return float(count)
+        return math.inf
 
     def stop(self) -> None:
         self._tracker.__exit__(None, None, None)
@@ -88,7 +114,7 @@ class SurvivorMeter:
         mapped: dict[Place, Series] = defaultdict(nothing.copy)
         with self._memray.FileReader(self._file) as reader:
             times = [each.time for each in reader.get_memory_snapshots()]
-            marks = [min(bisect_right(times, mark), len(times)) for mark in self._marks]
+            marks = find_snapshots(times, self._marks)
             for record in reader.get_temporal_allocation_records(merge_threads=True):
                 series = _count_live(record, marks)
                 if series[0].any() and (place := _find_place(record)) is not None:
@@ -98,6 +124,21 @@ class SurvivorMeter:
             held[place] += [written.get(place, 0.0) * series[0], series[1]]
         self._file.unlink()
         return list(_rank(held))
+
+
+def find_snapshots(times: list[float], marks: list[tuple[float, float]]) -> list[int]:
+    """Return the number of each mark's snapshot: the first one after it, in the quiet. Without one,
+    the blocks of a step would be counted at the mark before or at the next."""
+    found = [bisect_right(times, at) for at, _ in marks]
+    if any(
+        number == len(times) or times[number] > until
+        for number, (_, until) in zip(found, marks, strict=True)
+    ):
+        raise RunnerError(
+            "this machine is so busy that memray's thread took no snapshot between two steps.",
+            "Run it again when less else is running.",
+        )
+    return found
 
 
 def _find_place(record: Any) -> Place | None:

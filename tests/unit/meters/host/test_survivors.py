@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from runner.errors import RunnerError
 from runner.meters.host import survivors
 from runner.meters.host.survivors import SurvivorMeter
 
@@ -55,6 +56,14 @@ def test_what_is_live_at_a_mark_is_counted_above_the_first() -> None:
     passing = (21, 29, 9, 999)
     live = survivors._count_live(record(gone, kept, passing), marks)
     assert live.tolist() == [[0, 64 - 32, 64 - 32], [0, 1, 1]]
+
+
+def test_a_mark_without_a_snapshot_in_its_quiet_is_no_figure() -> None:
+    marks = [(10.5, 14.0), (20.5, 24.0)]
+    assert survivors.find_snapshots([9, 12, 13, 21], marks) == [1, 3]
+    for times in ([9, 12, 13, 25], [9, 12, 13], [15, 21]):
+        with pytest.raises(RunnerError, match="so busy that memray's thread took no snapshot"):
+            survivors.find_snapshots(times, marks)
 
 
 @pytest.mark.parametrize(
