@@ -87,6 +87,9 @@ class LeakEvidence:
     """The largest first; malloc may be one of them."""
     little: tuple[Holder, ...] = ()
     """Those that hold too little to be called a leak."""
+    unsure: tuple[Holder, ...] = ()
+    """The largest first: those that rose in too few steps to say that they go on, where nothing
+    else tells growth."""
     stopped: tuple[StoppedHolder, ...] = ()
     is_level_when_timed: bool = False
     """The timing trials, of more steps than can be traced, had to see what still rose then."""
@@ -139,6 +142,8 @@ class Leak:
     tensor_growth_bytes_per_step: float | None = None
     host_growth_bytes_per_step: float | None = None
     interval: tuple[float, float] | None = None
+    host_bound_bytes_per_step: float | None = None
+    """For the terminal: what a host growth of 0 isn't beyond."""
     explained_bytes_per_step: float | None = None
     holders: tuple[Holder, ...] = ()
     """The largest first."""
@@ -151,7 +156,7 @@ class Leak:
     def to_json(self) -> dict[str, Any]:
         """Return every field that `leak --json` prints."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        del fields["notes"], fields["seen"]
+        del fields["notes"], fields["seen"], fields["host_bound_bytes_per_step"]
         for holder in fields["holders"]:
             if not holder.pop("is_held") and holder["chain"]:
                 holder["what"] += "; the chain reaches it, and was not shown to hold it"

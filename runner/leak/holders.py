@@ -2,11 +2,13 @@
 
 Core: standard library only. A line holds memory where it goes on: where the least that is held
 rises from each quarter of the traced steps to the next. What rises and stops in them was warm-up,
-or a buffer that fills.
+or a buffer that fills. What rises by little, and not in nearly every step, may be Python's own
+objects that come and go: that it goes on takes more steps to tell.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +26,16 @@ a second."""
 ENOUGH_STEPS = 8
 """Of fewer traced steps it is not known that what rose goes on."""
 
+MOST_STEPS = 100
+"""Of so many traced steps everything is known that is not too little."""
+
+_ENOUGH_BYTES = MOST_STEPS * LEAST_BYTES
+"""In all: by less, Python's own objects rise in some dozen steps, in some of them and not in
+others."""
+
+_NEARLY_ALL = 0.9
+"""Share of the steps: what rises in so many of them goes on."""
+
 _MOST_OF = 0.8
 """Share of what a kind grows by: a line that makes as much of it is taken to have made the rest."""
 
@@ -31,12 +43,15 @@ _CPP = ("native", "executable")
 """Kinds that no object of Python's stands for."""
 
 
-def find_holders(held: HostFindings) -> tuple[list[Holder], list[StoppedHolder]]:
-    """Return the lines whose memory goes on growing, and, the largest first, those that stopped."""
+def find_holders(
+    held: HostFindings, is_known_to_grow: bool
+) -> tuple[list[Holder], list[Holder], list[StoppedHolder]]:
+    """Return the lines whose memory goes on growing; those that rose in too few steps to say so,
+    where nothing else says that the process grows; and, the largest first, those that stopped."""
     by_line: dict[tuple[str, str | None, int | None], list[Survivor]] = defaultdict(list)
     for each in _assign_threadless(_assign_threads(held)):
         by_line[each.kind, each.file, each.line].append(each)
-    found, stopped = [], []
+    found, unsure, stopped = list[Holder](), list[Holder](), list[StoppedHolder]()
     for (kind, file, line), survivors in by_line.items():
         size = _add_up(each.bytes for each in survivors)
         count = round(_rate(_add_up(each.count for each in survivors)), 3)
@@ -45,10 +60,16 @@ def find_holders(held: HostFindings) -> tuple[list[Holder], list[StoppedHolder]]
             kind, float(round(_rate(size))), count, file, line, largest.code, largest.what
         )
         if is_growing(size) and _rate(size) >= LEAST_BYTES / 4:
-            found.append(holder)
+            (found if is_known_to_grow or _goes_on(size) else unsure).append(holder)
         elif _has_stopped(size):
             stopped.append(StoppedHolder(kind, holder.where, holder.what, size[-1]))
-    return list(_add_chains(found, held)), sorted(stopped, key=lambda each: -each.bytes)
+    stopped.sort(key=lambda each: -each.bytes)
+    return list(_add_chains(found, held)), unsure, stopped
+
+
+def count_needed_steps(holder: Holder) -> int:
+    """Return how many traced steps tell that what rises in some of them goes on."""
+    return min(MOST_STEPS, max(ENOUGH_STEPS, math.ceil(_ENOUGH_BYTES / holder.bytes_per_step)))
 
 
 def is_growing(series: Sequence[float]) -> bool:
@@ -63,17 +84,30 @@ def is_growing(series: Sequence[float]) -> bool:
     return min(rises) > max(0.0, statistics.median(rises) / 4)
 
 
+def _goes_on(series: Sequence[float]) -> bool:
+    """Return True if what grows has grown enough, or in nearly every step, to say so."""
+    begin = _find_second_part(series)
+    rose = [later > earlier for earlier, later in pairwise(series[begin:])]
+    is_steady = sum(rose) >= _NEARLY_ALL * len(rose)
+    return is_steady or _rate(series) * (len(series) - 1) >= _ENOUGH_BYTES
+
+
 def _has_stopped(series: Sequence[float]) -> bool:
     half = series[len(series) // 2]
     return half > 100_000 and abs(series[-1] - half) < 0.02 * half
 
 
 def _rate(series: Sequence[float]) -> float:
-    """Return the rise a step over the second half, as the first may still warm up; of fewer than 16
-    steps, over the last three quarters."""
+    """Return the rise a step over the second part."""
+    begin = _find_second_part(series)
+    return (series[-1] - series[begin]) / (len(series) - 1 - begin)
+
+
+def _find_second_part(series: Sequence[float]) -> int:
+    """Return where the second half begins, as the first may still warm up; of fewer than 16 steps,
+    the last three quarters."""
     steps = len(series) - 1
-    begin = steps // (2 if steps >= 16 else 4)
-    return (series[-1] - series[begin]) / (steps - begin)
+    return steps // (2 if steps >= 16 else 4)
 
 
 def _add_up(series: Iterable[Sequence[float]]) -> list[float]:

@@ -12,18 +12,19 @@ that part. The first row of this table that applies decides:
        host growth is not known, and
     4      there was no host trial                                              unclear
     5      something holds more and more                                        grows
-    6      malloc has more in use late than early                               unclear
-    7      else                                                                 flat
+    6      something rose by little, in some of the traced steps                unclear
+    7      malloc has more in use late than early                               unclear
+    8      else                                                                 flat
        host growth is known, without a host trial, and
-    8      above 0                                                              grows
-    9      0, and a host trial ended badly, or was wanted and not run           unclear
-    10     0                                                                    flat
+    9      above 0                                                              grows
+    10     0, and a host trial ended badly, or was wanted and not run           unclear
+    11     0                                                                    flat
        host growth is known, with a host trial, and
-    11     holders explain more than a tenth of it                              grows
-    12     it is 0, and something rose and stopped                              fills
-    13     it is 0                                                              flat
-    14     malloc keeps more than a fifth of it free                            flat
-    15     else: nobody was found                                               unclear
+    12     holders explain more than a tenth of it                              grows
+    13     it is 0, and something rose and stopped                              fills
+    14     it is 0                                                              flat
+    15     malloc keeps more than a fifth of it free                            flat
+    16     else: nobody was found                                               unclear
 
 Where that is flat or fills, and child processes take more than they did, it is unclear: they are
 not counted.
@@ -35,11 +36,12 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from runner.analysis.estimate import find_growth_bound
 from runner.analysis.growth import HOST, find_usual_bound, judge_host
 from runner.facts import MallocBooks
 from runner.leak import sentences
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
-from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, find_holders
+from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, MOST_STEPS, find_holders
 from runner.records import Record, Status
 
 _LITTLE = 0.1
@@ -64,6 +66,7 @@ def judge(record: Record) -> Leak:
         tensor_growth_bytes_per_step=evidence.tensor,
         host_growth_bytes_per_step=evidence.host,
         interval=record.intervals.get("host_growth_bytes_per_step"),
+        host_bound_bytes_per_step=find_growth_bound(record.trials, "host_growth_bytes_per_step"),
         explained_bytes_per_step=evidence.explained,
         holders=evidence.holders,
     )
@@ -98,6 +101,8 @@ def _decide_alone(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
     if host is None:
         if evidence.explained is not None and holding:
             return grows
+        if evidence.unsure:
+            return LeakVerdict.UNCLEAR, Reason.TOO_FEW_STEPS
         if evidence.explained is None or evidence.has_more_in_use:
             return LeakVerdict.UNCLEAR, Reason.NOT_MEASURED
         return flat
@@ -120,10 +125,14 @@ def gather_evidence(record: Record) -> LeakEvidence:
     host = record.metrics.get("host_growth_bytes_per_step")
     tensor = record.metrics.get("tensor_growth_bytes_per_step")
     traced = next((each.facts.held for each in record.trials if each.facts.held), None)
-    holders, stopped = find_holders(traced) if traced else ([], [])
+    is_known_to_grow = host is not None and host > 0
+    holders, unsure, stopped = find_holders(traced, is_known_to_grow) if traced else ([], [], [])
     little: list[Holder] = []
     if sum(each.bytes_per_step for each in holders) < LEAST_BYTES:
         holders, little = [], holders
+    is_enough = host is not None or (traced is not None and traced.steps >= MOST_STEPS)
+    if is_enough or sum(each.bytes_per_step for each in (*unsure, *little)) < LEAST_BYTES:
+        unsure, little = [], [*unsure, *little]
     kinds = {each.kind for each in holders} | {each.kind for each in stopped}
     if tensor and tensor > 0 and "tensor" not in kinds:
         what = "tensors, as the memory trial counted them"
@@ -150,6 +159,7 @@ def gather_evidence(record: Record) -> LeakEvidence:
         float(round(explained)) if traced else None,
         tuple(sorted(holders, key=lambda each: -each.bytes_per_step)),
         tuple(little),
+        tuple(sorted(unsure, key=lambda each: -each.bytes_per_step)),
         tuple(stopped),
         is_level_when_timed,
         any(_added_in_use(each) > HOST.floor_bytes for each in books),

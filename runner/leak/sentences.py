@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
-from runner.leak.holders import ENOUGH_STEPS
+from runner.leak.holders import count_needed_steps
 from runner.metrics import format_bytes
 from runner.records import Record
 
@@ -61,13 +61,14 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
                 f"is held {evidence.failed_explanation}"
             )
         case Reason.TOO_FEW_STEPS:
-            first = leak.holders[0]
+            first = next(iter((*leak.holders, *evidence.unsure)))
+            steps = count_needed_steps(first)
             held = next(each.facts.held for each in record.trials if each.facts.held)
-            seconds = math.ceil(2 * ENOUGH_STEPS * held.traced_seconds_per_step)
+            seconds = math.ceil(2 * steps * held.traced_seconds_per_step)
             return (
                 f"unclear: {format_bytes(first.bytes_per_step)} a step "
                 f"{_describe_holder(first)} at {first.where} rose in {evidence.traced_steps} "
-                f"traced steps; to say that it goes on takes {ENOUGH_STEPS}: say "
+                f"traced steps; to say that it goes on takes {steps}: say "
                 f"measure.max_seconds={seconds}"
             )
         case Reason.CHILDREN_GROW:

@@ -55,10 +55,14 @@ def _list_holders(leak: Leak) -> Iterator[str]:
         yield f"  {size:<12} {len(rest)} more (--json has them)"
     measured, left = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
     if measured is not None and left is not None:
+        in_all = f"{_format_size(leak.explained_bytes_per_step)} in all; resident memory grows"
+        bound = leak.host_bound_bytes_per_step or 0
+        if not measured and -left < bound:
+            yield f"  {in_all} 0 B a step: more than {_format_size(bound)} would show"
+            return
         share = f" ({abs(left) / measured:.0%})" if measured else ""
         yield (
-            f"  {_format_size(leak.explained_bytes_per_step)} in all; resident memory grows "
-            f"{_format_size(measured)} a step: {_format_size(abs(left))}{share} "
+            f"  {in_all} {_format_size(measured)} a step: {_format_size(abs(left))}{share} "
             f"{'is not explained' if left >= 0 else 'more was taken than has become resident'}"
         )
 

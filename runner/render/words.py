@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from runner.analysis.estimate import find_growth_bound
 from runner.metrics import METRICS, format_metric
 from runner.records import Record, Trial
 
@@ -39,6 +40,12 @@ def describe_interval(record: Record, name: str) -> str:
     """Return `1.2 ms to 1.4 ms`; nothing where there is no interval, or it is a point."""
     low, high = record.intervals.get(name, (0, 0))
     return f"{format_metric(name, low)} to {format_metric(name, high)}" if low != high else ""
+
+
+def describe_bound(record: Record, name: str) -> str:
+    """Return what a growth of 0 would have to be to show; nothing where that is not known."""
+    bound = None if record.metrics[name] else find_growth_bound(record.trials, name)
+    return f"more than {format_metric(name, bound)} would show" if bound else ""
 
 
 def format_duration(seconds: float) -> str:

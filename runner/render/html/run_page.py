@@ -47,6 +47,7 @@ from runner.render.tables import (
 from runner.render.words import (
     count_things,
     count_trials,
+    describe_bound,
     describe_interval,
     format_exactly,
     format_times,
@@ -116,7 +117,9 @@ def draw_head(record: Record) -> Iterator[Node]:
 
 def _draw_tile(record: Record, name: str) -> Element:
     metric, value = METRICS[name], record.metrics[name] or 0
-    remark = format_exactly(name, value) if value or not metric.is_growth else "none"
+    remark = format_exactly(name, value)
+    if metric.is_growth and not value:
+        remark = describe_bound(record, name) or "none"
     if metric.is_time and (words := describe_interval(record, name)):
         remark = f"{words} (95\N{NO-BREAK SPACE}%)"
     lines = tag("span", metric.heading), tag("b", format_metric(name, value)), tag("small", remark)

@@ -17,6 +17,7 @@ from runner.render.text.console import style_text
 from runner.render.words import (
     count_things,
     count_trials,
+    describe_bound,
     describe_interval,
     format_duration,
     format_exact_bytes,
@@ -117,10 +118,8 @@ def describe_figure(record: Record, name: str) -> str:
             return ": ".join(filter(None, parts))
         case metrics.HOST_GROWTH:
             timed = [each for each in record.trials if each.kind == "timing"]
-            bound = None if value else estimate.find_growth_bound(record.trials, name)
-            hidden = f"more than {METRICS[name].format(bound)} would show" if bound else ""
             teeth = growth.describe_sawtooth(map(growth.judge_host, timed))
-            return "; ".join(filter(None, (teeth, hidden)))
+            return "; ".join(filter(None, (teeth, describe_bound(record, name))))
         case metrics.HOST_PEAK:
             # It is of the trial's own process, without those that it started.
             children = max((each.facts.child_processes or 0 for each in record.trials), default=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,8 +12,10 @@ import pytest
 
 from runner.facts import ChildProcesses, HostFindings, MallocBooks, TrialFacts
 from runner.leak import remedies, suggestions
+from runner.leak.findings import Leak
 from runner.leak.holders import is_growing
 from runner.leak.judgement import judge
+from runner.leak.summary import list_leaks
 from runner.records import COMPLETED, THREAD_STACKS, Outcome, Record, Status, Trial
 from tests import factories
 
@@ -350,6 +354,57 @@ def test_what_stays_but_is_too_little_for_a_verdict_is_said() -> None:
     leak = judge(record(place("python", [40.0 * step for step in range(STEPS + 1)]), host_growth=0))
     assert (leak.verdict, leak.holders) == ("flat", ())
     assert leak.notes[0].startswith("40 B a step stay at service.py:22, ")
+
+
+class TestALittleThatRisesNowAndThen:
+    """As Python's own objects did under a Keras model of which 20 steps were traced."""
+
+    counts = (0, 16, 22, 27, 34, 35, 35, 40, 39, 44, 48, 48, 50, 53, 54, 54, 53, 52, 54, 58, 60)
+    course = tuple(80.0 * each for each in counts)
+
+    def judge(self, host_growth: float | None, course: Sequence[float] = course) -> Leak:
+        found = record(
+            place("python", list(course)), host_growth=host_growth, steps=len(course) - 1
+        )
+        return judge(found)
+
+    def test_is_unclear_where_nothing_else_tells_growth(self) -> None:
+        leak = self.judge(None)
+        assert (leak.verdict, leak.holders) == ("unclear", ())
+        assert leak.sentence == (
+            "unclear: 96 B a step of C++ memory under random_normal at service.py:22 rose in 20 "
+            "traced steps; to say that it goes on takes 67: say measure.max_seconds=14"
+        )
+
+    def test_is_a_note_where_the_timing_trials_saw_none(self) -> None:
+        leak = self.judge(0)
+        assert leak.verdict == "flat"
+        assert leak.notes[0].startswith("96 B a step stay at service.py:22, ")
+
+    def test_and_in_a_hundred_steps(self) -> None:
+        leak = self.judge(None, [course + 1600 * lap for lap in range(5) for course in self.course])
+        assert leak.verdict == "grows"  # by more than free lists hold
+        leak = self.judge(None, [each // 2 for each in (*self.course, *[5000.0] * 80)])
+        assert leak.verdict == "flat"
+
+    def test_holds_what_grows_where_they_saw_growth(self) -> None:
+        leak = self.judge(150)
+        assert leak.verdict == "grows"
+        assert [each.bytes_per_step for each in leak.holders] == [96]
+
+    def test_grows_where_it_rises_in_nearly_every_step(self) -> None:
+        leak = self.judge(None, [96.0 * (step + (step > 9)) for step in range(21)])
+        assert leak.sentence.startswith("grows 96 B a step")
+
+
+def test_a_bound_stands_beside_a_host_growth_of_0() -> None:
+    found = record(place(bytes_=[0.1 * each for each in RISING]), host_growth=0)
+    leak = replace(judge(found), host_bound_bytes_per_step=164.0)
+    text = list_leaks({"tape": leak}, Path(), 1.0)
+    assert "100 B in all; resident memory grows 0 B a step: more than 164 B would show" in text
+    assert "host_bound_bytes_per_step" not in leak.to_json()
+    unbounded = list_leaks({"tape": replace(leak, host_bound_bytes_per_step=None)}, Path(), 1.0)
+    assert "0 B a step: 100 B more was taken than has become resident" in unbounded
 
 
 class TestTheTimingTrials:

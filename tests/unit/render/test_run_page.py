@@ -16,7 +16,7 @@ from runner.metrics import METRICS
 from runner.records import Record
 from runner.render import html
 from runner.render.html.run_page import thin_out
-from tests.factories import ALLOCATIONS, completed, failed, kept
+from tests.factories import ALLOCATIONS, completed, failed, kept, measured, timing_trial
 from tests.unit.render.known import PEAK, PEAK_BYTES, make_known_run
 from tests.unit.render.pages import Element, parse_page
 
@@ -186,6 +186,13 @@ def test_a_failed_run_begins_with_how_it_ended_and_its_reason(tmp_path: Path) ->
     assert sentence.text == "✗ Out of memory in first_call"
     assert "OOM when allocating tensor with shape[512,100]" in page.all("pre")[0].text
     assert "no memory trial completed" in page.section("What the peak is made of").text
+
+
+def test_a_host_growth_of_0_stands_with_what_it_may_hide(tmp_path: Path) -> None:
+    page = write_and_parse(measured(timing_trial((0.5,) * 31)), tmp_path / "run")
+    (tiles,) = page.all("div", class_="tiles")
+    (tile,) = (each for each in tiles.all("div") if "host growth" in each.text.lower())
+    assert re.search(r"0 B/step more than [\d.]+ kB/step would show", tile.text)
 
 
 def test_a_record_with_nothing_but_the_contract_s_fields_has_a_page(tmp_path: Path) -> None:
