@@ -48,14 +48,28 @@ BRIEF = Measure("brief", 1, 1, 1, 5, 5, 0.1, 3, 60.0, None)
 UNTRACKED = Tracking("none", None, "runner")
 
 
+LONGEST = (
+    *("system/real_case/test_real_case.py", "system/cluster/test_cluster.py"),
+    *("system/script/test_leak_and_fit.py", "system/leak/test_planted.py"),
+    *("system/cluster/test_ray.py", "system/cluster/test_slurm.py", "system/test_hostile.py"),
+    *("system/test_what_users_have.py", "system/leak/test_holders.py"),
+    *("system/processes/test_kills.py", "integration/scenarios/test_contract.py"),
+    *("integration/processes/test_ends.py", "integration/scenarios/test_training.py"),
+    *("integration/store/test_client.py", "integration/engine/test_sweeps.py"),
+    *("integration/compose/test_composer.py", "integration/scenarios/test_own.py"),
+)
+"""The files of half a minute and more, the longest first: one that begins last is waited for."""
+
+assert all((Path(__file__).parent / name).exists() for name in LONGEST)
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep on one worker of pytest-xdist the tests of a file that share what is made once for it;
-    all others go to whichever worker is free."""
-    for item in items:
-        assert isinstance(item, pytest.Function)
-        fixtures = [each[-1] for each in item._fixtureinfo.name2fixturedefs.values()]
-        if any(each.scope in ("module", "class") for each in fixtures):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
+    """Begin with the longest; pytest-xdist keeps this order with the option that
+    `pyproject.toml` gives it."""
+    here = Path(__file__).parent
+    ranks = {here / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -106,7 +106,7 @@ def _read_versions(python: Path) -> list[str]:
 def _run_lane(python: Path, folder: Path, lane: str) -> str:
     """Return the counts of pytest's last line; its whole output is in the row's folder."""
     log = folder / f"{lane.replace('/', '-')}.log"
-    tests = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadgroup", f"tests/{lane}"]
+    tests = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", f"tests/{lane}"]
     with log.open("w") as file:
         done = subprocess.run([python, *tests], cwd=CLONE, stdout=file, stderr=subprocess.STDOUT)
     last = log.read_text().strip().rpartition("\n")[2]

@@ -156,12 +156,7 @@ scenarios = pytest.mark.parametrize("name", YAML)
 
 
 def in_cells(cells: list[tuple[str, str]]) -> pytest.MarkDecorator:
-    """All tests of a cell run in one worker of pytest-xdist: they read the same records."""
-    one_each = [
-        pytest.param(*cell, id="-".join(cell), marks=pytest.mark.xdist_group("-".join(cell)))
-        for cell in cells
-    ]
-    return pytest.mark.parametrize(("name", "execution"), one_each)
+    return pytest.mark.parametrize(("name", "execution"), cells, ids=map("-".join, cells))
 
 
 def words(name: str, execution: str) -> list[str]:
