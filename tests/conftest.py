@@ -85,6 +85,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _freeze_what_is_loaded() -> None:
+    """Keep the collector from what earlier files have loaded, TensorFlow among it, too."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _root_logger() -> Iterator[None]:
     """Take away the handlers that a command in this process has left: Hydra's flags make some."""

@@ -85,9 +85,10 @@ class HolderSearch:
         self._traces = count_traces(gc.get_objects())
         gc.collect()
         objects = gc.get_objects()
-        self._lengths = {id(each): _count_elements(each) for each in _list_containers(objects)}
+        containers = _list_containers(objects)
+        self._lengths = dict(zip(map(id, containers), _count_elements(containers), strict=True))
         self._known = frozenset(map(id, objects))
-        del objects
+        del objects, containers
         if is_traced:  # last: under it the look takes four times as long
             tracemalloc.start(_MOST_FRAMES)
 
@@ -114,16 +115,17 @@ class HolderSearch:
         """Return the containers that were there before and are longer by an element every other
         step; not those that hold weak references alone, or to which nobody knows the way."""
         objects, chains = gc.get_objects(), ReferenceChains(step)
-        grown, ways = dict[int, int](), list[_Way]()
-        longer = _list_containers(objects)
-        for each in longer:
-            grown[id(each)] = _count_elements(each) - self._lengths.get(id(each), sys.maxsize)
-        longer = [each for each in longer if grown[id(each)] >= max(2, steps / 2)]
-        longer.sort(key=lambda each: -grown[id(each)])
-        longest = longer[:_MOST_HOLDERS]
-        chains.own += (longer, longest)
-        for container in longest:
-            more = grown[id(container)]
+        ways, least = list[_Way](), max(2, steps / 2)
+        containers = _list_containers(objects)
+        rises = [
+            count - self._lengths.get(id(each), sys.maxsize)
+            for each, count in zip(containers, _count_elements(containers), strict=True)
+        ]
+        grown = [number for number, more in enumerate(rises) if more >= least]
+        grown.sort(key=lambda number: -rises[number])
+        chains.own.append(containers)
+        for number in grown[:_MOST_HOLDERS]:
+            container, more = containers[number], rises[number]
             values = list(dict.values(container) if isinstance(container, dict) else container)
             newest = list(islice(reversed(values), min(more, _NEWEST)))  # sets have no order
             chain, made_at = chains.find(container), None
@@ -333,14 +335,18 @@ def _list_containers(objects: list[Any]) -> list[Any]:
     """Return those that the collector knows, and the mappings that they refer to: one of names to
     arrays or numbers it needn't know."""
     kinds = {each for each in set(map(type, objects)) if issubclass(each, CONTAINERS)}
-    found = {id(each): each for each in objects if type(each) in kinds}
-    for each in gc.get_referents(*objects):
-        if type(each) in _MAPPINGS and id(each) not in found:
-            found[id(each)] = each
-    return list(found.values())
+    below = gc.get_referents(*objects)
+    unknown = [each for each in below if type(each) in _MAPPINGS and not gc.is_tracked(each)]
+    return [
+        *(each for each in objects if type(each) in kinds),
+        *{id(each): each for each in unknown}.values(),
+    ]
 
 
-def _count_elements(container: Any) -> int:
-    """Return its length; a class derived from a container may count otherwise."""
-    base = next(each for each in CONTAINERS if isinstance(container, each))
-    return base.__len__(container)
+def _count_elements(containers: list[Any]) -> Iterator[int]:
+    """Yield their lengths; a class derived from a container may count otherwise."""
+    kinds = set(map(type, containers))
+    counts = {
+        kind: next(each for each in CONTAINERS if issubclass(kind, each)).__len__ for kind in kinds
+    }
+    return (counts[type(each)](each) for each in containers)

@@ -98,9 +98,13 @@ class SurvivorMeter:
     def _count_sleeps(self) -> float:
         """Return how often memray's thread has gone to sleep; infinity where nobody can tell."""
         for thread in self._threads:
-            with suppress(OSError), Path(f"/proc/self/task/{thread}/status").open("rb", 0) as file:
-                count = file.read(8192).partition(b"\nvoluntary_ctxt_switches:")[2].split()[0]
-                return float(count)
+            with suppress(OSError):
+                file = os.open(f"/proc/self/task/{thread}/status", os.O_RDONLY)
+                try:
+                    status = os.read(file, 8192)
+                finally:
+                    os.close(file)
+                return float(status.partition(b"\nvoluntary_ctxt_switches:")[2].split()[0])
         return math.inf
 
     def stop(self) -> None:

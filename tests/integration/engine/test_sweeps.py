@@ -144,17 +144,19 @@ def test_cells_that_do_not_complete_are_rows_with_their_reasons(
     warm_cli: Cli, outputs: Path
 ) -> None:
     done = warm_cli(
-        *("-m", "scenario=python_loop,numpy_loop", "execution=eager,graph", "batch_size=4"),
-        *("scenario.iterations=5,2000000000", "measure.timeout_seconds=4", "tracking=none"),
+        *("-m", "scenario=numpy_loop", "execution=eager,graph", "batch_size=4"),
+        *("scenario.iterations=5,2000000000", "measure.timeout_seconds=3", "tracking=none"),
         *BRIEF,
     )
     assert done.returncode == 1, done.stderr
     frame = table(only(outputs))
-    assert len(frame) == 8
-    outcomes = frame.set_index(["scenario", "execution", "iterations"]).sort_index()
-    assert outcomes.status["python_loop", "eager", 5] == "completed"
-    assert outcomes.status["python_loop", "eager", 2_000_000_000] == "timed_out"
-    assert outcomes.status["numpy_loop", "graph", 5] == "unsupported"
+    statuses = frame.set_index(["execution", "iterations"]).status
+    assert statuses.to_dict() == {
+        ("eager", 5): "completed",
+        ("eager", 2_000_000_000): "timed_out",
+        ("graph", 5): "unsupported",
+        ("graph", 2_000_000_000): "unsupported",
+    }
     for status, reason in zip(frame.status, frame.reason, strict=True):
         assert (status == "completed") == (not isinstance(reason, str))
         assert status == "completed" or reason[:60] in done.stdout

@@ -73,7 +73,7 @@ def test_a_shared_session_with_a_fixed_graph_allocates_nothing_more(measure: Mea
 
 
 def test_a_growing_graph_grows_on_the_host_by_its_constants_and_more(measure: MeasureWords) -> None:
-    words = ("scenario=session_loop", "scenario.elements=1000", "measure.max_seconds=20")
+    words = ("scenario=session_loop", "scenario.elements=1000", "measure.max_seconds=11")
 
     def growth(graph: str) -> float | None:
         timing = (f"scenario.graph={graph}", "measure.timing_processes=1")
