@@ -1,6 +1,6 @@
 """Hydra's, OmegaConf's and YAML's errors as what is wrong, where, and what to do next.
 
-All of them are translated here, and only here.
+All of them are translated here; a word that can't be read by itself, in `words`.
 """
 
 from __future__ import annotations

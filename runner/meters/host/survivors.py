@@ -5,7 +5,7 @@ collected and a mark is set: a moment's pause, in which memray takes one of its 
 what is live at every mark can be told, by the place that took it.
 
     snapshots   |  |  |  |  |  |  |  |  |  |      1 ms apart
-    marks             m        m        m         a snapshot or more in the quiet to either side
+    marks             m        m        m         a snapshot or more in the quiet after each
     a block        [--------)                     live at the first mark, and at no other
     a block                 [--------------       live at the last two: it survived
 
@@ -41,8 +41,9 @@ from runner.meters.clock import Clock
 from runner.meters.code_owner import make_relative
 from runner.meters.host.stacks import Place, find_place
 
-_PAUSE_SECONDS, _MOST_SECONDS = 0.003, 5.0
-"""A pause, and how long it waits for memray's thread to take a snapshot in it."""
+_PAUSE_SECONDS, _SLEEPS, _MOST_SECONDS = 0.002, 4, 10.0
+"""A pause, how often memray's thread goes to sleep before it has surely taken a snapshot, and how
+long that is waited for."""
 
 _MOST_PLACES = 60
 """Are sent with their line; what the smaller ones hold is added up by kind."""
@@ -83,15 +84,16 @@ class SurvivorMeter:
     def mark(self) -> None:
         if gc.isenabled():  # who switched it off keeps its garbage
             gc.collect()
-        self._await_snapshot()
+        Clock.sleep(_PAUSE_SECONDS)  # for other threads, which may be about to free something
         at = Clock.epoch_seconds()
         self._await_snapshot()
         self._marks.append((at * 1000, Clock.epoch_seconds() * 1000))
 
     def _await_snapshot(self) -> None:
-        """Pause until memray's thread has gone to sleep twice: in between it took a snapshot."""
-        enough, give_up = self._count_sleeps() + 2, Clock.seconds() + _MOST_SECONDS
+        """Pause until memray has taken a snapshot, a millisecond from now or later, as its clock
+        has no less; between two sleeps its thread takes one, or waits for a lock or the disk."""
         Clock.sleep(_PAUSE_SECONDS)
+        enough, give_up = self._count_sleeps() + _SLEEPS, Clock.seconds() + _MOST_SECONDS
         while self._count_sleeps() < enough and Clock.seconds() < give_up:
             Clock.sleep(_PAUSE_SECONDS)
 
