@@ -151,7 +151,10 @@ def describe_peak(record: Record) -> str:
         below = f"{low} in {peaks.count(usual)}, up to {high} " if usual < max(peaks) else ""
         exact += f"; {below}in {times} of {len(peaks)} processes"
         if min(peaks) < usual:
-            exact += f", down to {format_metric(TENSOR_PEAK, min(peaks))}"
+            lowest = format_metric(TENSOR_PEAK, min(peaks))
+            if lowest == format_metric(TENSOR_PEAK, usual):
+                lowest = f"{min(peaks):,}"
+            exact += f", down to {lowest}"
     elif peaks and repeatability.can_vary(record.trials, record.spec.execution):
         exact += f" in {count_things(len(peaks), 'process', 'processes')}; another may differ"
     return exact

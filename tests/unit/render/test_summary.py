@@ -161,6 +161,7 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
             "78,434 bytes; 78,430 bytes in 4, up to 78,434 in 3 of 7 processes",
         ),
         ([4_804] * 6 + [4_290] * 3, "4,804 bytes; in 6 of 9 processes, down to 4.29 kB"),
+        ([78_434] * 5 + [78_430] * 2, "78,434 bytes; in 5 of 7 processes, down to 78,430"),
     ],
 )
 def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen(
