@@ -105,13 +105,15 @@ class LeakHunt(Dialogues):
             self._ahead -= self._count_trials(prepared)
             (run,) = yield [self._request(prepared, swept)]
             self._measured = ""
-            leak = judge(run.get_record())
+            record = run.get_record()
+            leak = judge(record)
+            longest = max((trial.facts.seconds or 0.0 for trial in record.trials), default=0.0)
             self._keep(name, leak)
             found = remedies.list_remedies(cell, leak) if self._with_remedies else []
             self._ahead -= self._count_remedies()
             runs = yield [
                 self._request(
-                    remedies.apply_remedy(prepared, each, leak),
+                    remedies.apply_remedy(prepared, each, leak, longest),
                     {**swept, **{key: format_word(value) for key, value in each.fields.items()}},
                 )
                 for each in found

@@ -27,6 +27,9 @@ _MUCH = 0.2
 _STOPS, _HELPS, _HARMS = 0.1, 0.8, 2.0
 """Shares of the growth: what is left of it where a remedy stops it, or helps."""
 
+_LEAST_SECONDS, _MOST_TIMES = 60.0, 4.0
+"""Time for a trial with a remedy: seconds at least, and times the longest trial without it."""
+
 
 @dataclass(frozen=True)
 class FieldRemedy:
@@ -41,9 +44,12 @@ class FieldRemedy:
         return tuple(f"{name}={value}".lower() for name, value in self.fields.items())
 
 
-def apply_remedy(cell: Cell, remedy: FieldRemedy, leak: Leak) -> Cell:
-    """Return the cell with the remedy; one process tells whether it works."""
+def apply_remedy(cell: Cell, remedy: FieldRemedy, leak: Leak, longest_seconds: float) -> Cell:
+    """Return the cell with the remedy; one process tells whether it works, in a few times what the
+    longest trial without it took: who can't wait for it is not helped by it."""
+    enough = max(_LEAST_SECONDS, _MOST_TIMES * longest_seconds)
     fields = {
+        "measure.timeout_seconds": min(cell.experiment.measure.timeout_seconds, enough),
         "measure.host_processes": 0,
         "measure.memory_processes": 1 if leak.tensor_growth_bytes_per_step else 0,
         "measure.timing_processes": 1,
@@ -75,6 +81,7 @@ def list_remedies(cell: Cell, leak: Leak) -> list[FieldRemedy]:
 def _find_remedies(cell: Cell, leak: Leak) -> Iterator[FieldRemedy]:
     # What holds next to nothing of it is not worth a remedy's time.
     experiment, kinds = cell.experiment, {each.kind for each in leak.main_holders}
+    is_kept_by_python = any(each.kind == "tensor" and each.is_held for each in leak.main_holders)
     growth, unexplained = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
     kept = sum(each.bytes_per_step for each in leak.holders if each.kind == "malloc")
     malloc = growth is not None and kept > _MUCH * growth
@@ -88,7 +95,8 @@ def _find_remedies(cell: Cell, leak: Leak) -> Iterator[FieldRemedy]:
         )
     for name in experiment.scenario.executions:
         if name != experiment.execution and name in ("eager", "graph"):
-            if name == "graph" and "python" in kinds:  # its Python would run once: another program
+            # What its Python keeps would be kept once: another program.
+            if name == "graph" and ("python" in kinds or is_kept_by_python):
                 continue
             how = " (jit_compile off)" if experiment.execution == "xla" else ""
             yield FieldRemedy(f"execution={name}{how}", {"execution": name})

@@ -37,9 +37,9 @@ def format_times(ratio: float) -> str:
 
 
 def describe_interval(record: Record, name: str) -> str:
-    """Return `1.2 ms to 1.4 ms`; nothing where there is no interval, or it is a point."""
-    low, high = record.intervals.get(name, (0, 0))
-    return f"{format_metric(name, low)} to {format_metric(name, high)}" if low != high else ""
+    """Return `1.2 ms to 1.4 ms`; nothing where there is no interval, or both ends read the same."""
+    low, high = (format_metric(name, each) for each in record.intervals.get(name, (0, 0)))
+    return f"{low} to {high}" if low != high else ""
 
 
 def describe_bound(record: Record, name: str) -> str:

@@ -67,14 +67,29 @@ def test_a_remedy_that_is_in_force_already_is_not_tried(tmp_path: Path) -> None:
     assert plain == [("measure.between_steps=gc_collect",), *tried]
 
 
-@pytest.mark.parametrize(("kind", "is_tried"), [("python", False), ("native", True)])
+@pytest.mark.parametrize(
+    ("kind", "is_held", "is_tried"),
+    [("python", False, False), ("native", False, True), ("tensor", False, True),
+     ("tensor", True, False)],
+)  # fmt: skip
 def test_a_graph_is_no_remedy_for_python_that_it_would_run_once(
-    kind: str, is_tried: bool, tmp_path: Path
+    kind: str, is_held: bool, is_tried: bool, tmp_path: Path
 ) -> None:
-    kept = Holder(kind, 5000.0, 1.0, "a.py", 3)
+    kept = Holder(kind, 5000.0, 1.0, "a.py", 3, is_held=is_held)
     grows = Leak("grows", "grows", None, 5000.0, None, 5000.0, holders=(kept,))
     tried = remedies.list_remedies(cell(tmp_path, "scenario=python_loop"), grows)
     assert (("execution=graph",) in [each.words for each in tried]) == is_tried
+
+
+def test_a_trial_with_a_remedy_has_a_few_times_what_one_without_it_took(tmp_path: Path) -> None:
+    grows = Leak("grows", "grows", None, 5000.0, None, 5000.0)
+    first = cell(tmp_path, "scenario=python_loop", "measure.timeout_seconds=300")
+    remedy = remedies.list_remedies(first, grows)[0]
+    deadlines = [
+        remedies.apply_remedy(first, remedy, grows, longest).experiment.measure.timeout_seconds
+        for longest in (1.0, 33.0, 200.0)
+    ]
+    assert deadlines == [60, 132, 300]
 
 
 @pytest.mark.parametrize(
@@ -99,7 +114,7 @@ def test_the_command_of_a_remedy_is_taken_as_it_is_printed(
         printed = shlex.split(remedies.write_command(first, remedy))
         assert printed[:4] == ["python", "-m", "runner", "leak"]
         (repeated,) = composition.compose_plan(printed[4:]).cells
-        wanted = remedies.apply_remedy(first, remedy, grows)
+        wanted = remedies.apply_remedy(first, remedy, grows, 10.0)
         assert set(remedy.words) <= {word.lower() for word in repeated.overrides}
         assert repeated.experiment.batch_size == wanted.experiment.batch_size
         assert repeated.experiment.execution == wanted.experiment.execution
