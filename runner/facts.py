@@ -191,6 +191,10 @@ class GrowingFunction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
     """The argument that two traces don't have in common."""
 
 
+MOST_TRACED_STEPS = 100
+"""Of a host trial: what recurs shows in so many, but for what is too little to call a leak."""
+
+
 @dataclass(frozen=True)
 class HostFindings:
     """Memory that stays on the host from step to step, by place, and its holders."""

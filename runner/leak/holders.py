@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from runner.facts import GrowingFunction, HostFindings, Survivor
+from runner.facts import MOST_TRACED_STEPS, GrowingFunction, HostFindings, Survivor
 from runner.leak.findings import Holder, StoppedHolder
 from runner.records import THREAD_STACKS, THREAD_START
 
@@ -26,10 +26,7 @@ a second."""
 ENOUGH_STEPS = 8
 """Of fewer traced steps it is not known that what rose goes on."""
 
-MOST_STEPS = 100
-"""Of so many traced steps everything is known that is not too little."""
-
-_ENOUGH_BYTES = MOST_STEPS * LEAST_BYTES
+_ENOUGH_BYTES = MOST_TRACED_STEPS * LEAST_BYTES
 """In all: by less, Python's own objects rise in some dozen steps, in some of them and not in
 others."""
 
@@ -69,7 +66,8 @@ def find_holders(
 
 def count_needed_steps(holder: Holder) -> int:
     """Return how many traced steps tell that what rises in some of them goes on."""
-    return min(MOST_STEPS, max(ENOUGH_STEPS, math.ceil(_ENOUGH_BYTES / holder.bytes_per_step)))
+    steps = math.ceil(_ENOUGH_BYTES / holder.bytes_per_step)
+    return min(MOST_TRACED_STEPS, max(ENOUGH_STEPS, steps))
 
 
 def is_growing(series: Sequence[float]) -> bool:

@@ -38,10 +38,10 @@ from dataclasses import replace
 
 from runner.analysis.estimate import find_growth_bound
 from runner.analysis.growth import HOST, find_usual_bound, judge_host
-from runner.facts import MallocBooks
+from runner.facts import MOST_TRACED_STEPS, MallocBooks
 from runner.leak import sentences
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
-from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, MOST_STEPS, find_holders
+from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, find_holders
 from runner.records import Record, Status
 
 _LITTLE = 0.1
@@ -130,7 +130,7 @@ def gather_evidence(record: Record) -> LeakEvidence:
     little: list[Holder] = []
     if sum(each.bytes_per_step for each in holders) < LEAST_BYTES:
         holders, little = [], holders
-    is_enough = host is not None or (traced is not None and traced.steps >= MOST_STEPS)
+    is_enough = host is not None or (traced is not None and traced.steps >= MOST_TRACED_STEPS)
     if is_enough or sum(each.bytes_per_step for each in (*unsure, *little)) < LEAST_BYTES:
         unsure, little = [], [*unsure, *little]
     kinds = {each.kind for each in holders} | {each.kind for each in stopped}

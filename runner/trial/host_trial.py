@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 from runner.errors import RunnerError
-from runner.facts import HostFindings
+from runner.facts import MOST_TRACED_STEPS, HostFindings
 from runner.meters.clock import Clock
 from runner.meters.host.holders import HolderSearch
 from runner.meters.host.pipelines import PipelineMeter
@@ -38,7 +38,6 @@ from runner.trial.phases import (
 from runner.trial.setup import PreparedTrial, TrialSetup
 
 WARMUP_STEPS = 3
-MOST_STEPS = 100
 LEAST_STEPS = 3
 BUSY = 4.0
 """So many times as long as it computes, a trial may take on a busy machine: the number of its steps
@@ -165,4 +164,4 @@ class _TimeLimit:
     def allows(self, steps: int) -> bool:
         """Return True if one more step is to be taken after so many."""
         has_time = Clock.computed_seconds() < self._computed and Clock.seconds() < self._at
-        return steps < LEAST_STEPS or (steps < MOST_STEPS and has_time)
+        return steps < LEAST_STEPS or (steps < MOST_TRACED_STEPS and has_time)
