@@ -83,7 +83,7 @@ class MeasureSpec:
     between_steps: BetweenSteps = "nothing"
 
     def __post_init__(self) -> None:
-        if self.timing_processes == self.memory_processes == 0:
+        if not (self.timing_processes or self.memory_processes or self.host_processes):
             raise ValueError("timing_processes and memory_processes are both 0: nothing would run")
 
 

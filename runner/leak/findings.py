@@ -123,6 +123,15 @@ class LeakEvidence:
         return sum(each.bytes_per_step for each in self.holders if each.kind == "malloc")
 
 
+class RemedyOutcome(StrEnum):
+    STOPS = "stops it"
+    HELPS = "helps"
+    USELESS = "does not help"
+    WORSE = "makes it worse"
+    NOT_SHOWN = "not shown"
+    NOT_TRIED = "could not be tried"
+
+
 @dataclass(frozen=True)
 class Remedy:
     """A change that was tried or, with no figures, that the user is to write."""
@@ -130,7 +139,18 @@ class Remedy:
     change: str
     command: str | None = None
     growth_bytes_per_step: float | None = None
-    verdict: str | None = None
+    outcome: RemedyOutcome | None = None
+    why: str = ""
+    """What else a person is told of the outcome."""
+
+    @property
+    def verdict(self) -> str | None:
+        """Return the outcome as a person reads it."""
+        return ": ".join(filter(None, (self.outcome, self.why))) or None
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("change", "command", "growth_bytes_per_step", "verdict")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -157,6 +177,7 @@ class Leak:
         """Return every field that `leak --json` prints."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         del fields["notes"], fields["seen"], fields["host_bound_bytes_per_step"]
+        fields["remedies"] = [remedy.to_json() for remedy in self.remedies]
         for holder in fields["holders"]:
             if not holder.pop("is_held") and holder["chain"]:
                 holder["what"] += "; the chain reaches it, and was not shown to hold it"

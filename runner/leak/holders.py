@@ -64,6 +64,13 @@ def find_holders(
     return list(_add_chains(found, held)), unsure, stopped
 
 
+def sum_survivors(held: HostFindings) -> tuple[float, float]:
+    """Return the bytes a step of all places that go on growing, and of whatever has risen."""
+    rising = [place.bytes for place in held.survivors if is_growing(place.bytes)]
+    added = sum(max(0.0, _rate(place.bytes)) for place in held.survivors)
+    return float(round(sum(map(_rate, rising)))), float(round(added))
+
+
 def count_needed_steps(holder: Holder) -> int:
     """Return how many traced steps tell that what rises in some of them goes on."""
     steps = math.ceil(_ENOUGH_BYTES / holder.bytes_per_step)

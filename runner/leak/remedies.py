@@ -1,7 +1,12 @@
 """Remedies that can be tried: which ones could help, the cell of each, and what came of it.
 
 Each is a field with another value, so the command that repeats it is the user's own with one word
-more.
+more. A remedy is judged on the quantity that grew, by the kind of trial that has shown its growth:
+
+    grew                                                         is measured again by
+    tensors, by more than twice what the host did (on a card)    a memory trial
+    resident memory                                              a timing trial
+    what was traced, where resident memory could not tell        a host trial
 """
 
 from __future__ import annotations
@@ -9,13 +14,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from runner import paths
 from runner.analysis import growth
 from runner.cell import Cell
 from runner.compose import composition
-from runner.leak.findings import Leak, Remedy
+from runner.leak.findings import Leak, Remedy, RemedyOutcome
+from runner.leak.holders import ENOUGH_STEPS, sum_survivors
 from runner.metrics import format_bytes
 from runner.processes import mallocs
 from runner.records import Record, Status
@@ -48,11 +55,10 @@ def apply_remedy(cell: Cell, remedy: FieldRemedy, leak: Leak, longest_seconds: f
     """Return the cell with the remedy; one process tells whether it works, in a few times what the
     longest trial without it took: who can't wait for it is not helped by it."""
     enough = max(_LEAST_SECONDS, _MOST_TIMES * longest_seconds)
+    measured, _ = choose_quantity(leak)
     fields = {
         "measure.timeout_seconds": min(cell.experiment.measure.timeout_seconds, enough),
-        "measure.host_processes": 0,
-        "measure.memory_processes": 1 if leak.tensor_growth_bytes_per_step else 0,
-        "measure.timing_processes": 1,
+        **{f"measure.{kind}_processes": int(kind is measured) for kind in Quantity},
         **remedy.fields,
     }
     return composition.change_cell(cell, cell.number, fields)
@@ -111,8 +117,35 @@ def _find_remedies(cell: Cell, leak: Leak) -> Iterator[FieldRemedy]:
             yield FieldRemedy(name, {"device.malloc": name})
 
 
+class Quantity(StrEnum):
+    """What grows in a leak; the value is the kind of trial that measures it."""
+
+    RESIDENT = "timing"
+    TENSORS = "memory"
+    TRACED = "host"
+
+
+class Rate(NamedTuple):
+    """A growth as one record has it."""
+
+    bytes_per_step: float | None
+    at_most: float | None
+    """None: not even a bound is known."""
+    why_unknown: str = ""
+
+
+def choose_quantity(leak: Leak) -> tuple[Quantity, float]:
+    """Return what grows in a leak, by the table at the top of this module, and by how much; 0 where
+    nothing was shown to grow."""
+    host, tensors = leak.host_growth_bytes_per_step or 0, leak.tensor_growth_bytes_per_step or 0
+    traced = leak.explained_bytes_per_step or 0
+    if tensors > 2 * max(host, traced):
+        return Quantity.TENSORS, tensors
+    return (Quantity.RESIDENT, host) if host > 0 else (Quantity.TRACED, max(traced, 0))
+
+
 def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remedy:
-    """Return what came of a remedy that was tried, by the same meter as the leak.
+    """Return what came of a remedy that was tried, on the quantity that grew.
 
     By the share of the growth that is left of it:
 
@@ -121,32 +154,55 @@ def judge_remedy(change: str, command: str, leak: Leak, record: Record) -> Remed
         below 2      does not help: other steps, of other shapes, grow by more or less
         from 2 on    makes it worse
 
-    Where as much may go on as half of it, for all that was seen, it is unclear, and not stopped.
+    Where as much may go on as half of it, for all that was seen, it is not shown to stop it.
     """
-    by_tensors = leak.tensor_growth_bytes_per_step and not leak.host_growth_bytes_per_step
-    name = f"{'tensor' if by_tensors else 'host'}_growth_bytes_per_step"
-    before, after = getattr(leak, name) or leak.explained_bytes_per_step, record.metrics.get(name)
+
+    def conclude(outcome: RemedyOutcome, why: str = "", after: float | None = None) -> Remedy:
+        return Remedy(change, command, after, outcome, why)
+
     if record.outcome.status is Status.OUT_OF_MEMORY:
-        return Remedy(change, command, None, "does not help: it ends out of memory")
+        return conclude(RemedyOutcome.USELESS, "it ends out of memory")
     if not record.outcome.completed:
-        return Remedy(change, command, None, f"could not be tried: {record.outcome.reason}")
+        return conclude(RemedyOutcome.NOT_TRIED, record.outcome.reason or "")
+    quantity, before = choose_quantity(leak)
     if not before:
-        return Remedy(change, command, after, "unclear: too little grows for one process to tell")
-    of = growth.judge_tensors if by_tensors else growth.judge_host
-    kind = "memory" if by_tensors else "timing"
-    grown = [of(trial) for trial in record.trials if trial.kind == kind]
-    most = growth.find_bound([each for each in grown if each is not None])
+        return conclude(RemedyOutcome.NOT_SHOWN, "too little grows for one process to tell")
+    after, most, why = _measure_again(quantity, record)
     if after is None:
         if most is not None and most <= _STOPS * before:
-            return Remedy(change, command, None, f"stops it: at most {format_bytes(most)} a step")
-        why = record.unavailable.get(name, "it was not measured")
-        return Remedy(change, command, None, f"unclear: {why}")
+            return conclude(RemedyOutcome.STOPS, f"at most {format_bytes(most)} a step")
+        return conclude(RemedyOutcome.NOT_SHOWN, why)
     share = after / before
+    if share <= _STOPS and most is not None and most > before / 2:
+        may_go_on = f"up to {format_bytes(most)} a step may go on, of {format_bytes(before)}"
+        return conclude(RemedyOutcome.NOT_SHOWN, may_go_on)
     if share <= _STOPS:
-        if most is not None and most > before / 2:
-            why = f"up to {format_bytes(most)} a step may go on, of {format_bytes(before)}"
-            return Remedy(change, command, None, f"unclear: {why}")
-        return Remedy(change, command, after, "stops it")
+        return conclude(RemedyOutcome.STOPS, after=after)
     if share <= _HELPS:
-        return Remedy(change, command, after, "helps")
-    return Remedy(change, command, after, "makes it worse" if share >= _HARMS else "does not help")
+        return conclude(RemedyOutcome.HELPS, after=after)
+    outcome = RemedyOutcome.WORSE if share >= _HARMS else RemedyOutcome.USELESS
+    return conclude(outcome, after=after)
+
+
+def _measure_again(quantity: Quantity, record: Record) -> Rate:
+    """Return the growth of the quantity in the record of a remedy."""
+    if quantity is Quantity.TRACED:
+        return _measure_traced(record)
+    name = f"{'tensor' if quantity is Quantity.TENSORS else 'host'}_growth_bytes_per_step"
+    judge = growth.judge_tensors if quantity is Quantity.TENSORS else growth.judge_host
+    processes = [judge(trial) for trial in record.trials if trial.kind == quantity]
+    most = growth.find_bound([process for process in processes if process is not None])
+    return Rate(record.metrics.get(name), most, record.unavailable.get(name, "it was not measured"))
+
+
+def _measure_traced(record: Record) -> Rate:
+    """Return the growth of what a host trial traced: of what rises from quarter to quarter, and at
+    most of all that was live."""
+    for trial in record.trials:
+        if (held := trial.facts.held) is None:
+            continue
+        if held.steps < ENOUGH_STEPS:
+            why = f"{held.steps} traced steps can't tell; it takes {ENOUGH_STEPS}"
+            return Rate(None, None, why)
+        return Rate(*sum_survivors(held))
+    return Rate(None, None, "it was not measured")

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from runner.compose import composition
 from runner.facts import ChildProcesses, HostFindings, MallocBooks, TrialFacts
 from runner.leak import remedies, suggestions
 from runner.leak.findings import Leak
 from runner.leak.holders import is_growing
+from runner.leak.hunt import prepare_cell
 from runner.leak.judgement import judge
 from runner.leak.summary import list_leaks
 from runner.records import COMPLETED, THREAD_STACKS, Outcome, Record, Status, Trial
@@ -278,7 +280,7 @@ def test_a_remedy_is_not_said_to_stop_what_it_could_not_tell_from_none() -> None
     msgspec.structs.force_setattr(tried.trials[0].steps, "host_bytes", tuple([25e6] * 200))
     told = remedies.judge_remedy("gc.collect()", "", leak, tried)
     assert told.growth_bytes_per_step is None
-    assert told.verdict.startswith("unclear: up to ")
+    assert told.verdict.startswith("not shown: up to ")
     assert told.verdict.endswith(" a step may go on, of 176 B")
 
 
@@ -297,7 +299,53 @@ def test_a_remedy_that_could_not_be_measured_says_why() -> None:
     leak = judge(record(place()))
     tried = record(place(), host_growth=None)
     tried.unavailable["host_growth_bytes_per_step"] = "needs 200 steps"
-    assert remedies.judge_remedy("x", "", leak, tried).verdict == "unclear: needs 200 steps"
+    assert remedies.judge_remedy("x", "", leak, tried).verdict == "not shown: needs 200 steps"
+
+
+class TestARemedyIsJudgedOnWhatGrew:
+    """Here a list of arrays was traced, resident memory could not tell, and 52 B were tensors'."""
+
+    def leak(self) -> Leak:
+        found = record(place("python", [16 * each for each in RISING]), host_growth=None)
+        found.metrics["tensor_growth_bytes_per_step"] = 52
+        return judge(found)
+
+    def tried(self, *places: dict[str, Any], **more: Any) -> str | None:
+        again = record(*places, host_growth=None, **more)
+        again.metrics["tensor_growth_bytes_per_step"] = 0
+        again.unavailable["host_growth_bytes_per_step"] = "32 steps can't tell"
+        remedy = remedies.judge_remedy("gc.collect()", "", self.leak(), again)
+        return remedy.verdict
+
+    def test_and_not_on_the_tensors_that_stopped(self) -> None:
+        assert self.tried(place("python", [16 * each for each in RISING])) == "does not help"
+
+    def test_and_stops_it_where_nothing_is_left_of_that(self) -> None:
+        assert self.tried(place("python", FLAT)) == "stops it"
+
+    def test_and_shows_nothing_where_half_as_much_came_in_a_jump(self) -> None:
+        jump = [0.0] * (STEPS - 2) + [300_000.0] * 3
+        told = self.tried(place("python", jump))
+        assert told == "not shown: up to 15.0 kB a step may go on, of 16.1 kB"
+
+    def test_and_shows_nothing_in_fewer_traced_steps_than_tell(self) -> None:
+        few = place("python", [0.0] * 6)
+        told = self.tried(few, steps=5)
+        assert told == "not shown: 5 traced steps can't tell; it takes 8"
+
+    def test_by_the_trial_that_has_shown_it(self, tmp_path: Path) -> None:
+        plan = composition.compose_plan(["scenario=python_loop", "tracking=none"])
+        cell = prepare_cell(plan.cells[0])
+        on_card = Leak("grows", "", 40_000, 200, None, None, 200)
+        kinds = {}
+        for name, leak in (("traced", self.leak()), ("on a card", on_card),
+                           ("resident", judge(record(place())))):  # fmt: skip
+            remedy = remedies.list_remedies(cell, leak)[0]
+            measure = remedies.apply_remedy(cell, remedy, leak, 1.0).experiment.measure
+            kinds[name] = (
+                measure.timing_processes, measure.memory_processes, measure.host_processes
+            )  # fmt: skip
+        assert kinds == {"traced": (0, 0, 1), "on a card": (0, 1, 0), "resident": (1, 0, 0)}
 
 
 def test_what_rises_while_it_is_traced_and_not_while_it_is_timed_fills() -> None:
