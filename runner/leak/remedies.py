@@ -11,7 +11,6 @@ more. A remedy is judged on the quantity that grew, by the kind of trial that ha
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +25,7 @@ from runner.leak.holders import ENOUGH_STEPS, sum_survivors
 from runner.metrics import format_bytes
 from runner.processes import mallocs
 from runner.records import Record, Status
+from runner.render.files.command import join_command
 from runner.script.words import from_overrides
 
 _MUCH = 0.2
@@ -69,12 +69,11 @@ def write_command(cell: Cell, remedy: FieldRemedy) -> str:
     those that the remedy says otherwise, since no word may be said twice."""
     changed = {word.partition("=")[0] for word in remedy.words}
     words = [word for word in cell.overrides if word.lstrip("+").partition("=")[0] not in changed]
-    flags = [flag for folder in paths.list_own_confs() for flag in ("--config-dir", str(folder))]
     words += remedy.words
     if cell.experiment.scenario_name == "script":
         parameters = cell.experiment.parameters
         words = from_overrides(words, parameters["path"], parameters["argv"])
-    return shlex.join(["python", "-m", "runner", "leak", *flags, *words])
+    return join_command(["leak", *words], map(str, paths.list_own_confs()))
 
 
 def list_remedies(cell: Cell, leak: Leak) -> list[FieldRemedy]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -29,8 +30,13 @@ def write_command(record: Record) -> str:
         **{f"measure.{name}": value for name, value in measure.items()
            if value != usual.get(name)},
     }  # fmt: skip
-    flags = [word for folder in record.environment.config_dirs for word in ("--config-dir", folder)]
     words = [f"{name}={quote_value(value)}" for name, value in fields.items()]
+    return join_command(words, record.environment.config_dirs)
+
+
+def join_command(words: Iterable[str], config_dirs: Iterable[str]) -> str:
+    """Return a command line of these words that finds the user's own scenarios and experiments."""
+    flags = [word for folder in config_dirs for word in ("--config-dir", folder)]
     return shlex.join(["python", "-m", "runner", *flags, *words])
 
 

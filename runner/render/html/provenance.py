@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import prod
@@ -17,25 +16,27 @@ from runner.analysis.selection import CellGrid
 from runner.cell import read_plan
 from runner.metrics import format_bytes
 from runner.records import Record
+from runner.render.files.command import join_command
 from runner.render.html.elements import tag
 
 _MOST_VALUES = 8
 
 
-def find_sweep_command(folder: Path) -> str | None:
+def find_sweep_command(folder: Path, records: Sequence[Record]) -> str | None:
     """Return the words that a sweep was started with: a search's as they were typed, a grid's as
     its plan has them. None where it has no plan, or is no full grid."""
     if (plan := read_plan(folder)) is None or not (plan.words or plan.overrides):
         return None
+    config_dirs = {name: None for record in records for name in record.environment.config_dirs}
     if plan.words:
-        return shlex.join(["python", "-m", "runner", *plan.words])
+        return join_command(plan.words, config_dirs)
     values: dict[str, dict[str, None]] = {}
     for key, _, value in (word.partition("=") for words in plan.overrides for word in words):
         values.setdefault(key, {})[value] = None
     if prod(map(len, values.values())) != len(plan.overrides):
         return None
     swept = [f"{key}={','.join(each)}" for key, each in values.items()]
-    return shlex.join(["python", "-m", "runner", "-m", *swept])
+    return join_command(["-m", *swept], config_dirs)
 
 
 def format_time(started_at: str) -> str:

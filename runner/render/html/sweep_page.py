@@ -72,7 +72,7 @@ def draw_sweep_page(
     if compared and not search:
         sentences = [f"{conclude(compared)}."]
     laws = filter(None, (each.write_sentence() for each in scalings))
-    command, title = provenance.find_sweep_command(folder), _write_title(grid)
+    command, title = provenance.find_sweep_command(folder, grid.records), _write_title(grid)
     header = tag(
         "header",
         tag("h1", title),
