@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from runner.commands import SETTINGS, Parser, list_verbs
 from runner.errors import BadInput
@@ -17,6 +19,7 @@ Measures what TensorFlow does with memory: exact peaks, honest times, in a proce
   python -m runner -m scenario=python_loop,while_loop batch_size=32,128
                                                             a sweep over a grid
   python -m runner experiment=NAME                          a named sweep, or a search
+  python -m runner scenario=while_loop --json               the record, machine-readable
   python -m runner VERB --help                              one of: {verbs}
 
 What can be set: scenario, execution, device, measure, tracking, experiment (groups: NAME=CHOICE),
@@ -39,14 +42,16 @@ class _RunParser(Parser):
 
 def make_parser() -> Parser:
     """Return the parser: every word is a setting (KEY=VALUE) or a flag of Hydra's."""
-    return _RunParser("run", "", "", settings=SETTINGS)
+    parser = _RunParser("run", "", "", settings=SETTINGS)
+    parser.add_json()
+    return parser
 
 
 def run(options: argparse.Namespace) -> int:
-    return measure_words(options.settings)
+    return measure_words(options.settings, as_json=options.json)
 
 
-def measure_words(words: Sequence[str], shows_log: bool = False) -> int:
+def measure_words(words: Sequence[str], *, as_json: bool = False, shows_log: bool = False) -> int:
     """Measure what the words ask for, print what came of it, and return the exit code; `shows_log`
     passes on what the first trial prints."""
     # Not for --help.
@@ -82,6 +87,8 @@ def measure_words(words: Sequence[str], shows_log: bool = False) -> int:
         def render(result: Result) -> str:
             if not has_records(folder):  # the server was lost at once, or the disk is full
                 return ""
+            if as_json:
+                return _write_json(folder, plan.is_sweep)
             seconds = time.monotonic() - started
             if files:
                 return summarize_sweep(plan, result, seconds, files.report)
@@ -105,5 +112,21 @@ def measure_words(words: Sequence[str], shows_log: bool = False) -> int:
             tracking=plan.cells[0].experiment.tracking,
             files=files,
             echo=LogEcho() if shows_log else None,
-            shows_store=True,
+            shows_store=not as_json,
         ).exit_code
+
+
+def _write_json(folder: Path, is_sweep: bool) -> str:
+    """Return the record of a run, or a list of a sweep's, each with its folder and without what
+    only `record.json` has: the trials, and what was live at the peak."""
+    import msgspec
+
+    from runner import records
+
+    readable, _ = records.read_each(records.find(folder), records.read_brief)
+    rows = []
+    for path, record in readable:
+        row = {"folder": str(path.resolve()), **msgspec.to_builtins(record)}
+        del row["trials"], row["allocations"]
+        rows.append(row)
+    return json.dumps(rows if is_sweep else rows[0], indent=1, allow_nan=False)

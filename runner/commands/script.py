@@ -36,13 +36,14 @@ def make_parser() -> Parser:
         "script",
         "Measures a program as it is: a script, a notebook, or `-m MODULE`.",
         _EPILOG,
-        usage="[--show] [OVERRIDES] SCRIPT [WORDS OF THE SCRIPT]",
+        usage="[--show] [--json] [OVERRIDES] SCRIPT [WORDS OF THE SCRIPT]",
         settings=SETTINGS,
         takes_script=True,
     )
     parser.add_argument(
         "--show", action="store_true", help="pass on what it prints; run.log has that in any case"
     )
+    parser.add_json()
     return parser
 
 
@@ -50,4 +51,4 @@ def run(options: argparse.Namespace) -> int:
     words = options.settings
     if not any(word.startswith("scenario.path=") for word in words):
         raise BadInput("script: no script is named.", "Say python -m runner script train.py.")
-    return measure_words(words, shows_log=options.show)
+    return measure_words(words, as_json=options.json, shows_log=options.show)

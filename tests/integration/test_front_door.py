@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -104,6 +105,26 @@ def test_the_cell_does_not_depend_on_where_its_record_goes(warm_cli: Cli, output
     warm_cli(*words, "tracking=none", "seed=1")
     cells = [records.read(folder).cell for folder in sorted((outputs / "runs").glob("*/*"))]
     assert cells[0] == cells[1] != cells[2]
+
+
+@pytest.mark.parametrize("is_sweep", [False, True])
+def test_json_is_each_cells_record_with_its_folder(
+    warm_cli: Cli, tmp_path: Path, is_sweep: bool
+) -> None:
+    (tmp_path / "ones.py").write_text("import tensorflow as tf\nx = tf.ones([10])\n")
+    words = ["measure.timing_processes=0", "measure.host_processes=0", "tracking=none", "--json"]
+    if is_sweep:
+        words += ["-m", "scenario=numpy_loop,tape", "execution=eager"]
+    else:
+        words = ["script", *words, "ones.py"]
+    done = warm_cli(*words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert isinstance(told, list) is is_sweep
+    for row in told if is_sweep else [told]:
+        whole = json.loads((Path(row.pop("folder")) / "record.json").read_text())
+        assert row == {name: whole[name] for name in whole if name in row}
+        assert set(whole) - set(row) == {"trials", "allocations"}
 
 
 def test_a_run_that_fails_exits_1_and_says_where_its_log_is(warm_cli: Cli, outputs: Path) -> None:
