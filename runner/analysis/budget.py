@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from runner.analysis.selection import Pair, Words
+from runner.analysis.selection import Pair
 from runner.metrics import format_metric
 
 
@@ -18,7 +19,7 @@ class OverBudget:
 
     metric: str
     candidate: str
-    held: Words
+    held: dict[str, Any]
     candidate_value: float | None
     """The highest that was seen."""
     budget: float
@@ -32,9 +33,10 @@ class OverBudget:
 def list_over_budget(
     budgets: Sequence[tuple[str, float]], pairs: Sequence[Pair]
 ) -> list[OverBudget]:
-    """Return the candidates' figures that are above their budget, or not known."""
+    """Return the candidates' figures that are above their budget, or not known. A candidate that
+    stands in several pairs counts once."""
     found = []
-    for pair in pairs:
+    for pair in {pair.candidate.id: pair for pair in reversed(pairs)}.values():
         name, record = pair.candidate_name, pair.candidate
         place = "".join(f" {field}={value}" for field, value in pair.held.items())
         for metric, most in budgets:
@@ -47,5 +49,5 @@ def list_over_budget(
                     continue
                 problem = f"{format_metric(metric, high)}, above {format_metric(metric, most)}"
             reason = f"{name}{place}: {metric} {problem}"
-            found.append(OverBudget(metric, name, pair.held, high, most, reason, record.id))
+            found.append(OverBudget(metric, name, pair.held_values, high, most, reason, record.id))
     return found

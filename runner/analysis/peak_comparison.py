@@ -6,12 +6,12 @@ Core: standard library only.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from runner.allocations import Group, LinePart
+from runner.allocations import Allocations, Group, LinePart
 from runner.analysis.selection import Pair
-from runner.metrics import TENSOR_PEAK
+from runner.metrics import TENSOR_GROWTH, TENSOR_PEAK
 
 _Key = tuple[str, str, str]
 """An op, a shape as it is spelled, a dtype."""
@@ -89,6 +89,53 @@ def compare_peaks(pair: Pair) -> PeakComparison | str:
         sum(group.candidate_bytes for group in groups),
         tuple(groups),
     )
+
+
+@dataclass(frozen=True)
+class LineDifference:
+    """A line of code that holds more in one cell of a pair than in the other."""
+
+    file: str
+    line: int
+    code: str
+    bytes: float
+    """Of a growth, those of a step."""
+
+
+def find_guilty_line(pair: Pair, metric: str) -> LineDifference | None:
+    """Return the candidate's line that adds most to a peak or a growth; None where that is not
+    known. A line is the same if its file and its text are: edits above it change its number."""
+    counts = {TENSOR_PEAK: _count_peak_lines, TENSOR_GROWTH: _count_growing_lines}.get(metric)
+    before, after = pair.baseline.allocations, pair.candidate.allocations
+    if counts is None or before is None or after is None:
+        return None
+    known: dict[tuple[str, str], float] = defaultdict(float)
+    for file, _, code, size in counts(before):
+        known[file, code] -= size
+    lines: dict[tuple[str, str], int] = {}
+    for file, line, code, size in counts(after):
+        known[file, code] += size
+        lines.setdefault((file, code), line)
+    guilty = max(lines, key=known.__getitem__, default=None)
+    if guilty is None or known[guilty] <= 0:
+        return None
+    return LineDifference(guilty[0], lines[guilty], guilty[1], known[guilty])
+
+
+_LineBytes = tuple[str, int, str, float]
+
+
+def _count_peak_lines(allocations: Allocations) -> Iterator[_LineBytes]:
+    for line in allocations.lines:
+        if line.file is not None:
+            yield line.file, line.line or 0, line.code or "", line.bytes
+
+
+def _count_growing_lines(allocations: Allocations) -> Iterator[_LineBytes]:
+    for leak in allocations.leaks or ():
+        if leak.stack:
+            frame = allocations.frames[leak.stack[-1]]
+            yield frame.file, frame.line, frame.code, leak.bytes_per_step
 
 
 def _key(group: Group | LinePart) -> _Key:

@@ -40,6 +40,12 @@ class Pair:
         return self.baseline.id, self.candidate.id, *names, *self.held.items()
 
     @property
+    def held_values(self) -> dict[str, Any]:
+        """Return the fields held with their values: a number is a number."""
+        known = {**self.baseline.spec.fields, **self.candidate.spec.fields}
+        return {name: known.get(name, word) for name, word in self.held.items()}
+
+    @property
     def sides(self) -> tuple[tuple[str, Record], tuple[str, Record]]:
         return (self.baseline_name, self.baseline), (self.candidate_name, self.candidate)
 
@@ -396,8 +402,14 @@ def _pair_runs(baseline: Record, candidate: Record, places: tuple[str, str]) -> 
 
 
 def _locate(record: Record, varied: Sequence[str]) -> Words:
+    """Return where in the grid a cell stands; of a grid of one cell what it runs."""
     own = list_words(record)
-    return {name: own[name] for name in varied if name in own and not name.startswith("measure")}
+    names = [name for name in varied if not name.startswith("measure")] or _WORK
+    return {name: own[name] for name in names if name in own}
+
+
+_WORK = ["scenario", "scenario.target", "scenario.path"]
+"""Fields that say what a cell runs."""
 
 
 def _name_point(point: Words) -> str:

@@ -63,6 +63,8 @@ class Parser(argparse.ArgumentParser):
     ) -> None:
         self.takes_script = takes_script
         self.verb, self.settings, self.own, self.offers = verb, settings, own, offers
+        self.flag_offers: dict[str, Iterable[str]] = {}
+        """What completion offers after a flag that has no choices."""
         prog = f"python -m runner {verb}"
         super().__init__(
             prog=prog,
@@ -100,9 +102,9 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--json", action="store_true", help=help)
 
     def list_flags(self) -> dict[str, list[str]]:
-        """Return every long flag that the help names, with the values it may have."""
+        """Return every long flag that the help names, with the values to offer for it."""
         return {
-            flag: [str(each) for each in action.choices or ()]
+            flag: [str(value) for value in action.choices or self.flag_offers.get(flag, ())]
             for flag, action in self._option_string_actions.items()
             if flag.startswith("--") and action.help != argparse.SUPPRESS
         }

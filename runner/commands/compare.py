@@ -9,15 +9,11 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runner.commands import Parser
 from runner.errors import BadInput, suggest
 from runner.metrics import BYTE_UNITS, COMPARED, METRICS, TENSOR_PEAK, parse_bytes
-
-if TYPE_CHECKING:
-    from runner.analysis.budget import OverBudget
-    from runner.analysis.comparison import ComparisonRow
 
 FOUND_WORSE = 3
 _FAILING = ("worse", "unclear")
@@ -48,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     from runner.analysis.peak_comparison import compare_peaks
     from runner.analysis.tolerance import Tolerance
     from runner.engine import folders
-    from runner.render.comparison import list_comparison
+    from runner.render.comparison import list_comparison, list_gate
     from runner.render.conclusion import conclude
 
     metrics = _choose_metrics(options.metrics)
@@ -69,9 +65,11 @@ def run(options: argparse.Namespace) -> int:
     fail_on = options.fail_on and {"worse", options.fail_on}
     failing = [row for row in result.rows if fail_on and row.verdict in fail_on]
     if options.json:
-        rows = [{**msgspec.to_builtins(row), "fails": row in failing} for row in result.rows]
+        pairs = {pair.key: pair for pair in selected.pairs}
+        rows = [msgspec.to_builtins(row) for row in result.rows]
         peaks = {pair.key: peak for pair, peak in zip(selected.pairs, held, strict=False)}
         for row, printed in zip(result.rows, rows, strict=True):
+            printed |= {"held": pairs[row.pair_key].held_values, "fails": row in failing}
             if row.metric == TENSOR_PEAK and (peak := peaks.get(row.pair_key)):
                 printed["allocations"] = (
                     {"unavailable": peak} if isinstance(peak, str) else msgspec.to_builtins(peak)
@@ -85,21 +83,12 @@ def run(options: argparse.Namespace) -> int:
         sys.stderr.flush()
         print(f"\n{conclude(result)}")
         if options.fail_on or options.budgets:
-            print(f"\n{_write_gate(failing, over, options.markdown)}")
-    for one in over:
-        print(f"over budget: {one.reason}", file=sys.stderr)
+            print()
+            print("\n".join(list_gate(failing, over, selected.pairs, options.markdown)))
+    else:
+        for figure in over:
+            print(f"over budget: {figure.reason}", file=sys.stderr)
     return FOUND_WORSE if failing or over else 0
-
-
-def _write_gate(
-    failing: Sequence[ComparisonRow], over: Sequence[OverBudget], markdown: bool
-) -> str:
-    """Return what the exit code says, for those who read the comment."""
-    counts = {verdict: sum(row.verdict == verdict for row in failing) for verdict in _FAILING}
-    why = [f"{count} {verdict}" for verdict, count in counts.items() if count]
-    why += [f"over budget: {one.reason}" for one in over]
-    result = f"gate: {'failed' if why else 'passed'}"
-    return (f"**{result}**" if markdown else result) + (f" ({'; '.join(why)})" if why else "")
 
 
 def make_parser() -> Parser:
@@ -170,6 +159,10 @@ def make_parser() -> Parser:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="a list of rows, machine-readable")
     form.add_argument("--markdown", action="store_true", help="tables for a pull request")
+    parser.flag_offers = {
+        "--metric": ["all", *METRICS],
+        "--budget": [f"{name}=" for name in METRICS if METRICS[name].smaller_is_better],
+    }
     return parser
 
 

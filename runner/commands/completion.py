@@ -19,10 +19,11 @@ from typing import Any
 import yaml
 
 from runner import paths
-from runner.commands import GROUPS, Parser, list_verbs
+from runner.commands import GROUPS, SETTINGS, Parser, list_verbs
 from runner.commands import make_parser as make_verbs_parser
 from runner.config import Device, Measure, Tracking
 from runner.errors import BadInput, RunnerError
+from runner.metrics import METRICS
 
 _CLASSES = {"device": Device, "measure": Measure, "tracking": Tracking}
 """Their `kind` or `name` is the choice itself, and no field below the group."""
@@ -30,46 +31,80 @@ _CLASSES = {"device": Device, "measure": Measure, "tracking": Tracking}
 _FLAGS = ("--config-dir", "--help", "--multirun", "--version", "--cfg", "--info")
 """Flags of Hydra, and of the front door."""
 
+_OBJECTIVES = "search.objectives"
+
 SCRIPTS = {
     "bash": """\
 _runner() {
   local line="${COMP_LINE:0:COMP_POINT}" IFS=$'\\n' word cut
-  COMPREPLY=($(runner completion --line "$line" 2>/dev/null))
+  local command=("${@:-runner}")
+  COMPREPLY=($("${command[@]}" completion --line "$line" 2>/dev/null))
   word="${line##*[[:space:]]}"
   # What stands before the last = or : is a word of its own to bash, and stays as it is.
   cut="${word%"${word##*[=:]}"}"
   [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"$cut"}")
   [[ ${#COMPREPLY[@]} == 1 && $COMPREPLY != *[=.] ]] && COMPREPLY="$COMPREPLY "
 }
-complete -o nospace -o default -F _runner runner
+_runner_command() { _runner runner; }
+complete -o nospace -o default -F _runner_command runner
+# Whatever completes `python` already goes on doing so for all but `python -m runner`.
+{ _comp_load python || _completion_loader python; } &>/dev/null
+_runner_before=$(complete -p python 2>/dev/null)
+_runner_before=${_runner_before#* -F }
+_runner_before=${_runner_before%% *}
+_runner_module() {
+  if [[ ${COMP_WORDS[1]} == -m && ${COMP_WORDS[2]} == runner && $COMP_CWORD -gt 2 ]]; then
+    type compopt &>/dev/null && compopt -o nospace 2>/dev/null
+    _runner "${COMP_WORDS[0]}" -m runner
+  elif [[ $_runner_before ]]; then
+    "$_runner_before" "$@"
+  fi
+}
+complete -o default -F _runner_module python python3
 """,
     "zsh": """\
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit }
 _runner() {
-  local -a found=("${(@f)$(runner completion --line "${BUFFER[1,CURSOR]}" 2>/dev/null)}")
+  local -a command=(runner)
+  [[ $words[2] == -m ]] && command=($words[1] -m runner)
+  local line="${BUFFER[1,CURSOR]}"
+  local -a found=("${(@f)$($command completion --line "$line" 2>/dev/null)}")
   found=(${found:#})
   local -a open=(${(M)found:#*[=.]}) whole=(${found:#*[=.]})
   (( $#open )) && compadd -Q -S '' -- $open
   (( $#whole )) && compadd -Q -- $whole
   (( $#found )) || _files
 }
+_runner_module() {
+  if [[ $words[2] == -m && $words[3] == runner && $CURRENT -gt 3 ]]; then _runner; else _python; fi
+}
 compdef _runner runner
+compdef _runner_module python python3
 """,
     "fish": """\
 function _runner
-  set -l found (runner completion --line (commandline -cp | string collect) 2>/dev/null)
+  set -l command runner
+  set -l words (commandline -opc)
+  test "$words[2]" = -m; and set command $words[1..3]
+  set -l found ($command completion --line (commandline -cp | string collect) 2>/dev/null)
   if test -n "$found"
     string join \\n -- $found
   else if not string match -q '*=*' -- (commandline -ct)
     __fish_complete_path (commandline -ct)
   end
 end
+function _runner_is_module
+  set -l words (commandline -opc)
+  test "$words[2..3]" = "-m runner"
+end
 complete -c runner -f -a '(_runner)'
+complete -c python -n _runner_is_module -f -a '(_runner)'
+complete -c python3 -n _runner_is_module -f -a '(_runner)'
 """,
 }
 
 _EPILOG = """\
-Put this line into your shell's own file, for `runner` as pip installs it:
+Put this line into your shell's own file; `python -m runner` is completed as well as `runner`:
   ~/.bashrc                   eval "$(runner completion bash)"
   ~/.zshrc                    eval "$(runner completion zsh)"
   ~/.config/fish/config.fish  runner completion fish | source
@@ -102,7 +137,8 @@ def run(options: argparse.Namespace) -> int:
 def complete_line(line: str) -> list[str]:
     """Return the words that the last one of the line can become; none where that is the name of a
     file, which the shell knows."""
-    words = _split(line)[1:]
+    words = _split(line)
+    words = words[3:] if words[1:3] == ["-m", "runner"] else words[1:]
     *before, last = words or [""]
     if before and before[-1] in ("--config-dir", "-cd"):
         return []
@@ -127,7 +163,9 @@ def _complete(before: Sequence[str], last: str) -> Iterator[str]:
     verb = before[0] if before and before[0] in verbs else None
     parser = make_verbs_parser(verb or "run")
     if "=" in last:
-        if last.partition("=")[0].partition(".")[0] in parser.settings:
+        key = last.partition("=")[0]
+        is_objective = key == _OBJECTIVES and parser.settings == SETTINGS
+        if key.partition(".")[0] in parser.settings or is_objective:
             yield from _complete_value(before, last)
         return
     flags = parser.list_flags()
@@ -154,6 +192,8 @@ def _complete_value(before: Sequence[str], last: str) -> Iterator[str]:
     known: Iterable[str] = ()
     if key in GROUPS:
         known = paths.find_choices(key)
+    elif key == _OBJECTIVES:
+        known = METRICS if listed else [f"[{name}" for name in METRICS]
     elif key == "resume":
         known = ("latest",)
     elif "." in key:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
+from runner.analysis.budget import OverBudget
 from runner.analysis.comparison import Comparison, ComparisonRow
-from runner.analysis.peak_comparison import PeakComparison, PeakGroup
-from runner.analysis.selection import Pair, shorten_field
-from runner.metrics import METRICS, format_bytes
+from runner.analysis.peak_comparison import PeakComparison, PeakGroup, find_guilty_line
+from runner.analysis.selection import Pair, name_value, shorten_field
+from runner.metrics import METRICS, format_bytes, format_metric
 from runner.render.files.markdown import write_table
 from runner.render.tables import (
     Column,
@@ -21,8 +22,11 @@ from runner.render.tables import (
 )
 from runner.render.text.table import align_table
 from runner.render.words import count_things
+from runner.sanitize import escape_markdown, format_code_span
 
 _MOST_GROUPS = 12
+_MOST_GUILTY = 20
+"""Lines below a gate's result: the table has the others."""
 
 
 def list_comparison(
@@ -44,6 +48,37 @@ def list_comparison(
         else:
             lines += ["", title, "", *draw(_make_peaks_table(found))]
     return lines
+
+
+def list_gate(
+    failing: Sequence[ComparisonRow],
+    over: Sequence[OverBudget],
+    pairs: Sequence[Pair],
+    is_markdown: bool,
+) -> list[str]:
+    """Return the lines that say what the exit code says, and which lines of code are to blame."""
+    counts = Counter([str(row.verdict) for row in failing] + [figure.verdict for figure in over])
+    result = f"gate: {'failed' if counts else 'passed'}"
+    why = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    lines = [(f"**{result}**" if is_markdown else result) + (f" ({why})" if why else "")]
+    escape: Callable[[str], str] = escape_markdown if is_markdown else str
+    write_code: Callable[[str], str] = format_code_span if is_markdown else str
+    lines += [""] if is_markdown else []
+    bullet = "- " if is_markdown else "  "
+    lines += [f"{bullet}over budget: {escape(figure.reason)}" for figure in over[:_MOST_GUILTY]]
+    pairs_by_key = {pair.key: pair for pair in pairs}
+    for row in failing[:_MOST_GUILTY]:
+        guilty = find_guilty_line(pairs_by_key[row.pair_key], row.metric)
+        if guilty is not None:
+            more = format_metric(row.metric, guilty.bytes)
+            what = f"{METRICS[row.metric].label} of {_name_candidate(row)}: {more} more at"
+            where = f"{guilty.file}:{guilty.line}"
+            lines.append(f"{bullet}{escape(f'{what} {where}')} {write_code(guilty.code)}".rstrip())
+    return lines
+
+
+def _name_candidate(row: ComparisonRow) -> str:
+    return ", ".join([row.candidate, *(name_value(*field) for field in row.held.items())])
 
 
 def make_comparison_table(rows: Sequence[ComparisonRow]) -> Table:

@@ -11,11 +11,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runner.allocations import Allocations
+from runner.allocations import Allocations, Frame, LeakedGroup, SourceLine, Split
 from runner.commands import call
 from runner.errors import BadInput
 from runner.records import Record
-from tests.factories import completed, failed, kept, measured, memory_trial, sweep_of_nine
+from tests.factories import (
+    ALLOCATIONS,
+    completed,
+    failed,
+    kept,
+    measured,
+    memory_trial,
+    sweep_of_nine,
+)
 from tests.factories import timing_trial as timing
 
 
@@ -82,7 +90,7 @@ def test_json_is_a_list_of_rows(sweep: str, capsys: pytest.CaptureFixture[str]) 
     assert len(rows) == 6
     assert rows[0]["metric"] == "tensor_peak_bytes"
     assert (rows[0]["baseline"], rows[0]["candidate"]) == ("python_loop", "while_loop")
-    assert rows[0]["held"] == {"batch_size": "32"}
+    assert rows[0]["held"] == {"batch_size": 32}
     assert rows[0]["verdict"] == "better"
     assert rows[0]["ratio"] == rows[0]["candidate_value"] / rows[0]["baseline_value"]
     assert rows[0]["interval"] == [rows[0]["ratio"]] * 2
@@ -117,7 +125,7 @@ def test_paths_are_called_by_what_tells_them_apart(
     paths = [run(peak_of(500_000), tmp_path / day / "12-00") for day in ("mon", "tue")]
     compare(paths)
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last.startswith("tue/12-00 needs as much peak memory as mon/12-00;")
+    assert last.startswith("tue/12-00 needs as much peak memory as mon/12-00 at while_loop;")
 
 
 def test_a_cell_that_no_longer_completes_fails_the_gate(tmp_path: Path) -> None:
@@ -142,7 +150,39 @@ def test_a_budget_holds_for_the_highest_peak_that_was_seen(
     paths = [run(drawn, tmp_path / name) for name in ("old", "new")]
     assert compare([*paths, "--budget", "tensor_peak_bytes=600kB"]) == 0
     assert compare([*paths, "--budget", "tensor_peak_bytes=0.55MB"]) == 3
-    assert "new: tensor_peak_bytes 600 kB, above 550 kB" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert said.out.count("new scenario=while_loop: tensor_peak_bytes 600 kB, above 550 kB") == 1
+    assert "600 kB" not in said.err
+
+
+def test_a_cell_in_several_pairs_is_over_its_budget_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells = [completed(f"cell {at}", parallel_iterations=at) for at in (1, 10)]
+    cells.append(completed("other", scenario="python_loop"))
+    for number, record in enumerate(cells):
+        run(record, tmp_path / "sweep" / str(number))
+    asked = [str(tmp_path / "sweep"), "--by", "scenario", "--budget", "tensor_peak_bytes=1B"]
+    assert compare([*asked, "--json"]) == 3
+    rows = json.loads(capsys.readouterr().out)
+    assert len({row["baseline_id"] for row in rows if row["baseline"]}) == 2
+    assert [row["candidate_id"] for row in rows if "budget" in row] == ["other"]
+    assert compare(asked) == 3
+    assert capsys.readouterr().out.count("over budget: python_loop") == 1
+
+
+def test_fields_in_json_are_what_they_are_in_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, (name, batch) in enumerate((n, b) for n in ("a", "b") for b in (32, 64)):
+        record = completed(str(number), scenario=name, batch_size=batch, flag=batch > 32, other="7")
+        run(record, tmp_path / "sweep" / str(number))
+    compare([str(tmp_path / "sweep"), "--json", "--budget", "tensor_peak_bytes=1B"])
+    rows = json.loads(capsys.readouterr().out)
+    held = [row["held"] for row in rows]
+    assert {"batch_size": 32, "scenario.flag": False} in held
+    assert {"batch_size": 64, "scenario.flag": True} in held
+    assert all(isinstance(each["batch_size"], int) for each in held)
 
 
 def test_the_gate_s_result_stands_under_the_table_and_in_the_json(
@@ -152,15 +192,58 @@ def test_the_gate_s_result_stands_under_the_table_and_in_the_json(
     asked = [*paths, "--metric", "tensor_peak_bytes", "--fail-on", "worse"]
     asked += ["--budget", "tensor_peak_bytes=1.05MB"]
     assert compare([*asked, "--markdown"]) == 3
-    last = capsys.readouterr().out.splitlines()[-1]
-    assert last == (
-        "**gate: failed** (1 worse; over budget: 1100000: tensor_peak_bytes 1.10 MB, above 1.05 MB)"
+    *_, gate, _, budget_line = capsys.readouterr().out.splitlines()
+    assert gate == "**gate: failed** (1 worse, 1 over budget)"
+    assert budget_line == (
+        r"- over budget: 1100000 scenario=while\_loop: tensor\_peak\_bytes 1.10 MB, above 1.05 MB"
     )
     assert compare([*asked, "--json"]) == 3
     row, budget = json.loads(capsys.readouterr().out)
     assert (row["verdict"], row["fails"]) == ("worse", True)
     assert (budget["verdict"], budget["candidate_value"]) == ("over budget", 1_100_000)
     assert (budget["budget"], budget["fails"]) == (1_050_000, True)
+
+
+def with_lines(peaks: dict[str, int], growths: dict[str, int], above: int) -> Record:
+    """A run of which each line's bytes are known; `above` lines stand above those in the file."""
+    lines = {code: place + above for place, code in enumerate(["", *peaks, *growths])}
+    frames = tuple(Frame("model.py", line, "step", code) for code, line in lines.items())
+    stacks = {frame.code: (place,) for place, frame in enumerate(frames)}
+    source_lines = tuple(
+        SourceLine("model.py", lines[code], code, 1, size, 0.5, Split(0, 0, 0, size), ())
+        for code, size in peaks.items()
+    )
+    leaks = tuple(
+        LeakedGroup("Add", "", (1,), "float32", 1, size, 1.0, float(size), stacks[code])
+        for code, size in growths.items()
+    )
+    record = completed(scenario="callable", target="model:make")
+    metrics = {
+        **record.metrics,
+        "tensor_peak_bytes": sum(peaks.values()),
+        "tensor_growth_bytes_per_step": sum(growths.values()),
+    }
+    allocations = dataclasses.replace(
+        ALLOCATIONS, lines=source_lines, leaks=leaks, frames=frames, groups=()
+    )
+    return dataclasses.replace(record, metrics=metrics, allocations=allocations, trials=())
+
+
+@pytest.mark.parametrize("form", [[], ["--markdown"]])
+def test_the_gate_names_the_cell_and_the_lines_that_are_to_blame(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: list[str]
+) -> None:
+    """The line that holds most held as much before, and all lines stand elsewhere now."""
+    before = with_lines({"a = big(x)": 9_000_000, "b = f(a)": 1000}, {}, above=3)
+    after = with_lines({"a = big(x)": 9_000_000, "b = f(a)": 500_000}, {"c.append(a)": 64}, above=8)
+    paths = [run(before, tmp_path / "base"), run(after, tmp_path / "change")]
+    assert compare([*paths, "--fail-on", "worse", *form]) == 3
+    said = capsys.readouterr().out
+    assert "| callable | model:make | change |" in said or "callable  model:make  change" in said
+    lines = [line.replace("`", "").strip(" -") for line in said.splitlines()]
+    blamed = "of change, callable, target model:make"
+    assert f"peak {blamed}: 499 kB more at model.py:10 b = f(a)" in lines
+    assert f"growth {blamed}: 64 B/step more at model.py:11 c.append(a)" in lines
 
 
 @pytest.mark.parametrize(("allowed", "code"), [("11%", 0), ("120kB", 0), ("5%", 3), ("64kB", 3)])
@@ -181,7 +264,7 @@ def test_what_is_not_known_is_not_within_a_budget(
 ) -> None:
     paths = [run(completed(), tmp_path / name) for name in ("old", "new")]
     assert compare([*paths, "--budget", "host_growth_bytes_per_step=1kB"]) == 3
-    assert "unknown (needs 200 steps" in capsys.readouterr().err
+    assert "unknown (needs 200 steps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

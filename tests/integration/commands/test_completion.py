@@ -36,6 +36,17 @@ OFFERED = {
     "runner again la": ["latest"],
     "runner compare --to": ["--tolerance"],
     "runner report --by l": ["line", "layer"],
+    "runner compare --metric tensor_pe": ["tensor_peak_bytes"],
+    "runner compare . --metric step_seconds --metric host_g": ["host_growth_bytes_per_step"],
+    "runner compare . --budget step_s": ["step_seconds="],
+    "runner compare --budget examples": [],
+    "runner -m search.objectives=[step_s": ["search.objectives=[step_seconds"],
+    "runner -m search.objectives=[step_seconds,tensor_pe": [
+        "search.objectives=[step_seconds,tensor_peak_bytes"
+    ],
+    "python -m runner scenario=wh": ["scenario=while_loop"],
+    ".venv/bin/python3 -m runner comp": ["compare", "completion"],
+    "python -m runner compare --to": ["--tolerance"],
     "runner ui tracking=no": ["tracking=none"],
     "runner claims scenario=ta": [],
     "runner report outputs/ru": [],
@@ -78,19 +89,21 @@ def test_tab_offers_choices_of_a_folder_of_ones_own(
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    """With a command `runner`, as pip makes it."""
-    command = tmp_path / "bin" / "runner"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m runner "$@"\n')
-    command.chmod(0o755)
-    return f"{command.parent}:{os.environ['PATH']}"
+    """With commands `runner`, as pip makes it, and `python`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, words in (("runner", "-m runner "), ("python", "")):
+        command = folder / name
+        command.write_text(f'#!/bin/sh\nexec {sys.executable} {words}"$@"\n')
+        command.chmod(0o755)
+    return f"{folder}:{os.environ['PATH']}"
 
 
 IN_SHELL = {
     "bash": """
         eval "$(runner completion bash)"
         COMP_LINE="runner scenario=wh" COMP_POINT=18
-        _runner
+        _runner_command
         printf '%s|' "${COMPREPLY[@]}"
         """,
     "fish": """
@@ -107,6 +120,42 @@ IN_SHELL = {
         _runner
         """,
 }
+AS_MODULE = {
+    "bash": """
+        _theirs() { COMPREPLY=(theirs); }
+        complete -F _theirs python
+        eval "$(python -m runner completion bash)"
+        complete -p python
+        COMP_LINE="python -m runner scenario=wh" COMP_POINT=28
+        COMP_WORDS=(python -m runner scenario = wh) COMP_CWORD=5
+        _runner_module
+        printf '%s|' "${COMPREPLY[@]}"
+        COMP_LINE="python -m run" COMP_POINT=13 COMP_WORDS=(python -m run) COMP_CWORD=2
+        _runner_module
+        printf '%s|' "${COMPREPLY[@]}"
+        """,
+    "fish": """
+        python -m runner completion fish | source
+        complete -C 'python -m runner scenario=wh' | string collect
+        complete -C 'python3 -m other scenario=wh' | string collect
+        """,
+    "zsh": """
+        compdef() { }
+        eval "$(python -m runner completion zsh)"
+        compadd() { print -rn -- "${@[-1]}|" }
+        _python() { print -rn -- "theirs|" }
+        BUFFER="python -m runner scenario=wh" CURSOR=28
+        words=(python -m runner scenario=wh) CURRENT=4
+        _runner_module
+        words=(python -m other) CURRENT=3
+        _runner_module
+        """,
+}
+SHOWN_AS_MODULE = {
+    "bash": "complete -o default -F _runner_module python\nwhile_loop |theirs|",
+    "fish": "scenario=while_loop",
+    "zsh": "scenario=while_loop|theirs|",
+}
 SHOWN = {
     "bash": "while_loop |",
     "fish": "scenario=while_loop/etc/",
@@ -114,18 +163,30 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("shell", IN_SHELL)
-def test_a_shell_shows_it_with_the_one_line_of_the_help(shell: str, path: str) -> None:
+def show(shell: str, path: str, script: str) -> tuple[str, str]:
+    """Return what a shell prints for a script."""
     if shutil.which(shell) is None:
         why = f"{shell} is missing: apt install {shell}"
         if os.environ.get("CI") == "true":
             pytest.fail(why)
         pytest.skip(why)
     done = subprocess.run(
-        [shell, "-c", IN_SHELL[shell]],
+        [shell, "-c", script],
         capture_output=True,
         text=True,
         timeout=120,
         env={**os.environ, "PATH": path},
     )
-    assert done.stdout.strip() == SHOWN[shell], done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+@pytest.mark.parametrize("shell", IN_SHELL)
+def test_a_shell_shows_it_with_the_one_line_of_the_help(shell: str, path: str) -> None:
+    shown, problems = show(shell, path, IN_SHELL[shell])
+    assert shown == SHOWN[shell], problems
+
+
+@pytest.mark.parametrize("shell", AS_MODULE)
+def test_it_completes_the_module_and_leaves_pythons_own(shell: str, path: str) -> None:
+    shown, problems = show(shell, path, AS_MODULE[shell])
+    assert shown == SHOWN_AS_MODULE[shell], problems

@@ -139,6 +139,10 @@ def test_the_gate_fails_the_change_that_brings_them_in_and_passes_the_fix(tmp_pa
     for metric in ("peak", "growth"):
         (row,) = [line for line in comment.splitlines() if f"| {metric} |" in line]
         assert "worse" in row
+    assert "| callable | model:make |" in comment
+    blamed = r"^- {} of change, callable, target model:make: .* more at model.py:\d+ `.*{}"
+    assert re.search(blamed.format("peak", re.escape("vectors[:, None, :]")), comment, re.M)
+    assert re.search(blamed.format("growth", r"self\.pictures\.append"), comment, re.M)
     figures = {
         each["name"]: each for each in json.loads((project / "gate" / "benchmark.json").read_text())
     }
@@ -166,6 +170,27 @@ def test_the_gate_refuses_what_it_cannot_work_with(tmp_path: Path) -> None:
     gate = subprocess.run(bare, cwd=tmp_path, capture_output=True, text=True)  # no site-packages
     assert gate.returncode == 2
     assert "has no runner" in gate.stderr
+
+
+def test_a_copy_that_is_called_gate_keeps_what_it_leaves_beside_itself(tmp_path: Path) -> None:
+    shutil.copy(ROOT / ".ci" / "gate", tmp_path / "gate")
+    (tmp_path / "model.py").write_text(AFTER)
+    (tmp_path / "earlier").mkdir()
+    command = [sys.executable, "gate", "--baseline", "earlier"]
+    words = ["--", "scenario=tensor_per_step", "batch_size=nonsense"]
+
+    def start(*options: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.run([*command, *options, *words], cwd=tmp_path, capture_output=True,
+                              text=True, env=environment, timeout=120)  # fmt: skip
+
+    done = start()
+    assert (done.returncode, "batch_size" in done.stderr) == (2, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "gate-output").is_dir()
+    done = start("--output", "gate")
+    assert done.returncode == 2
+    assert "--output gate: is a file; name a folder" in done.stderr
 
 
 def test_the_workflow_is_valid_yaml_and_runs_the_gate() -> None:
