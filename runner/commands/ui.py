@@ -116,7 +116,7 @@ def _serve(
                     *(sys.executable, "-P", "-m", "mlflow", "server", "--workers", "1"),
                     *("--host", host, "--port", str(port), "--uvicorn-opts", options),
                     *("--backend-store-uri", location.uri),
-                    *("--artifacts-destination", location.artifacts),
+                    *("--artifacts-destination", str(location.artifact_address)),
                 ],
                 stdin=listening.fileno(),
                 stdout=noise,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from runner import schema
 from runner.config import Spec
 from runner.facts import StepSeries
 from runner.metrics import METRICS, Metric
@@ -73,12 +74,15 @@ class RunContent:
     parameters: dict[str, str]
     points: tuple[MetricPoint, ...]
     tags: dict[str, str]
+    record_digest: str
+    """The same for the same record, wherever it lies."""
 
     @property
     def digest(self) -> str:
-        """Return the same as long as nothing that MLflow can't overwrite has changed."""
-        fixed = (self.started_ms, sorted(self.parameters.items()), [repr(p) for p in self.points])
-        return hashlib.sha256(json.dumps(fixed).encode()).hexdigest()[:16]
+        """Return the same as long as the record, and what MLflow can't overwrite, are the same."""
+        points = [repr(point) for point in self.points]
+        whole = (self.record_digest, self.started_ms, sorted(self.parameters.items()), points)
+        return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:16]
 
 
 def describe_record(record: Record, folder: Path) -> RunContent:
@@ -95,6 +99,7 @@ def describe_record(record: Record, folder: Path) -> RunContent:
         parameters=_list_parameters(record.spec),
         points=(*list_figures(record), *_list_series(record)),
         tags=_list_tags(record, folder),
+        record_digest=hashlib.sha256(schema.encode(record)).hexdigest(),
     )
 
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 from runner import paths
 from runner.config import Tracking
@@ -57,6 +57,11 @@ class StoreLocation:
         """Return the embedded store's file."""
         return Path(unquote(self.uri.removeprefix("sqlite:///"))) if self.artifacts else None
 
+    @property
+    def artifact_address(self) -> str | None:
+        """Return what MLflow is told of the folder of the artifacts."""
+        return make_address(self.artifacts) if self.artifacts else None
+
     def make_stored_run(self, experiment_id: str, run_id: str) -> StoredRun:
         """Return a run with the address of its page."""
         page = f"{self.pages}/#/experiments/{experiment_id}/runs/{run_id}"
@@ -90,9 +95,17 @@ def locate_store(tracking: Tracking, outputs: Path) -> StoreLocation:
     )
 
 
+def make_address(path: str | Path) -> str:
+    """Return a path as MLflow takes it, which reads every path as a part of an address."""
+    return quote(str(path))
+
+
 def make_sqlite_uri(database: Path) -> str:
-    """Return the address that MLflow takes for a file."""
-    return f"sqlite:///{str(database).replace('%', '%25').replace('?', '%3F')}"
+    """Return the address that MLflow takes for a database's file."""
+    address = make_address(database)
+    # MLflow makes the folder above the file without reading the quotes, which would be a stray
+    # one. In an address without slashes it sees none to make.
+    return f"sqlite:///{address if address == str(database) else quote(str(database), safe='')}"
 
 
 def write_publish_command(folder: Path, tracking: Tracking) -> str:

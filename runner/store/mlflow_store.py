@@ -16,18 +16,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import mlflow
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param, RunTag, ViewType
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repo import ArtifactRepository
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore, sqlalchemy
 from mlflow.utils.rest_utils import requests
 
 from runner import records
 from runner.errors import BadInput, RunnerError, StoreError, StoreOutOfReach, get_first_line
-from runner.metrics import METRICS
 from runner.records import RECORD_FILE
 from runner.store import views
 from runner.store.content import SWEEP_ARTIFACTS, RunContent, describe_record, list_artifacts
@@ -35,7 +36,15 @@ from runner.store.location import Links, StoredRun, StoreLocation, make_sqlite_u
 
 _MIGRATIONS = Path(mlflow.__file__).parent / "store" / "db_migrations" / "versions"
 _DIGEST = "content"
-"""A tag with the digest of a run's parameters and metrics, which MLflow can't overwrite."""
+"""A tag with the digest of a run's record."""
+_REMOTE = frozenset(
+    (
+        *("mlflow-artifacts", "http", "https", "s3", "r2", "b2", "gs", "wasbs", "abfss"),
+        *("hdfs", "viewfs", "ftp", "sftp"),
+    )
+)
+"""Schemes of addresses that lead to no folder of this machine. `runs` and `models` lead to
+whatever the server answers next."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -63,8 +72,9 @@ class MlflowStore:
     def publish(self, folder: str | Path) -> StoredRun:
         """Bring in the record in `folder`; asked again, by anybody, there is still one run.
 
-        A record of the same id and place whose figures are others, as of a cell that was resumed,
-        takes the place of the run that is there. Raises `BadInput` for one from another place.
+        A run that is there is only changed from the folder that it came from: a copy of the same
+        record changes nothing, and one with other content raises `BadInput`. A record of the same
+        id and place with other content, as of a cell that was resumed, takes the place of the run.
         """
         folder = Path(folder)
         with self._translate_errors(), (folder / RECORD_FILE).open() as file:
@@ -74,6 +84,9 @@ class MlflowStore:
             record = records.read(folder)
             content = describe_record(record, folder)
             known = self._find_runs(f"tags.record = {_quote(record.id)}")
+            copied = next((run for run in known if _is_copied(run, content)), None)
+            if copied is not None:
+                return self._location.make_stored_run(self._experiment, copied.info.run_id)
             run_id = self._write_run(content, folder, known)
             self._client.set_terminated(run_id, content.status, content.ended_ms)
         return self._location.make_stored_run(self._experiment, run_id)
@@ -92,12 +105,13 @@ class MlflowStore:
             if first is None:
                 raise StoreError(f"{folder}: no cell of that sweep is in the store", "Publish it.")
             stored = Path(first.data.tags.get("folder", "")).parent
-            if stored != folder.resolve():  # somebody else's sweep may have the name of ours
-                raise BadInput(
+            if stored == folder.resolve():
+                self._attach_files(first.info.run_id, folder, SWEEP_ARTIFACTS)
+            elif not self._is_same_record(first, folder):
+                raise BadInput(  # somebody else's sweep may have the name of ours
                     f"{folder}: the store has a sweep of that name with other content, of {stored}",
                     "Nothing was changed. If this is the right one, delete those runs in MLflow.",
                 )
-            self._attach_files(first.info.run_id, folder, SWEEP_ARTIFACTS)
         return self._location.make_stored_run(self._experiment, first.info.run_id)
 
     def save_view(self, sweep: str | None) -> Links:
@@ -135,7 +149,7 @@ class MlflowStore:
             for run_id in seen:
                 self._client.delete_run(run_id)
             if artifacts := self._location.artifacts:
-                database = SqlAlchemyStore(self._location.uri, artifacts)
+                database = SqlAlchemyStore(self._location.uri, self._location.artifact_address)
                 for run in found:
                     shutil.rmtree(Path(artifacts) / run.info.run_id, ignore_errors=True)
                     database._hard_delete_run(run.info.run_id)  # as `mlflow gc` does
@@ -150,7 +164,7 @@ class MlflowStore:
         """
         same = next((run for run in known if run.data.tags.get(_DIGEST) == content.digest), None)
         here = content.tags["folder"]
-        replaced = [run for run in known if run is not same and _is_replaceable(run, content)]
+        replaced = [r for r in known if r is not same and r.data.tags.get("folder") == here]
         if same is None and len(replaced) < len(known):
             other = next(run for run in known if run not in replaced)
             raise BadInput(
@@ -196,21 +210,32 @@ class MlflowStore:
     def _attach_files(self, run_id: str, folder: Path, below: str | None = None) -> None:
         if self._location.artifacts:  # for their owner alone
             Path(self._location.artifacts).mkdir(mode=0o700, exist_ok=True)
-        else:
-            self._check_artifact_address(run_id)
+        repository = self._open_artifacts(run_id)
         for path in list_artifacts(folder):
-            self._client.log_artifact(run_id, str(path), below)
+            repository.log_artifact(str(path), below)
 
-    def _check_artifact_address(self, run_id: str) -> None:
-        """Raise `StoreError` if a server on another machine names a folder of this one."""
+    def _open_artifacts(self, run_id: str) -> ArtifactRepository:
+        """Return where a run's files go; raise `StoreError` if a server on another machine names
+        what may be a folder of this one. The server is asked once: its next answer may differ."""
         address = str(self._client.get_run(run_id).info.artifact_uri)
         host = urlsplit(self._location.uri).hostname or ""
         is_here = host in ("localhost", "::1") or host.startswith("127.")
-        if not is_here and urlsplit(address).scheme in ("", "file"):
+        is_local = self._location.artifacts is not None or is_here
+        if not is_local and urlsplit(address).scheme not in _REMOTE:
             raise StoreError(
-                f"{self._location.name} keeps artifacts in {address}, a folder of this machine",
+                f"{self._location.name} keeps artifacts in {address}, which may be a folder of "
+                "this machine",
                 "Nothing was written there. Start it with --serve-artifacts.",
             )
+        return get_artifact_repository(address, tracking_uri=self._location.uri)
+
+    def _is_same_record(self, run: Any, sweep: Path) -> bool:
+        """Return whether the sweep in a folder has the very record of a run."""
+        for folder in records.find(sweep):
+            if records.read_brief(folder).id == run.data.tags["record"]:
+                content = describe_record(records.read(folder), folder)
+                return str(run.data.tags.get(_DIGEST)) == content.digest
+        return False
 
     def _check_run(self, run_id: str, content: RunContent) -> None:
         """Raise `StoreError` unless the store has what was written."""
@@ -277,7 +302,8 @@ class MlflowStore:
         scratch = database.with_name(f".{database.name}.{os.getpid()}")
         scratch.touch(mode=0o600)  # for its owner alone
         with _without_syncs():
-            SqlAlchemyStore(make_sqlite_uri(scratch), self._location.artifacts).engine.dispose()
+            address = self._location.artifact_address
+            SqlAlchemyStore(make_sqlite_uri(scratch), address).engine.dispose()
         with scratch.open("rb") as file:
             os.fsync(file.fileno())
         scratch.replace(database)
@@ -300,7 +326,7 @@ class MlflowStore:
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(self._client.create_experiment(name, self._location.artifacts))
+                return str(self._client.create_experiment(name, self._location.artifact_address))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
@@ -315,14 +341,14 @@ class MlflowStore:
                 f"{self._location.name}: the experiment {name!r} is in MLflow's trash",
                 "Restore it there, or say tracking.experiment=NAME.",
             )
-        database, now = self._location.database, self._location.artifacts
+        database, now = self._location.database, self._location.artifact_address
         if database and now and found.artifact_location != now:
             self._follow_move(database, found.artifact_location, now)
         return str(found.experiment_id)
 
     def _follow_move(self, file: Path, before: str, now: str) -> None:
         """Correct the whole paths in the store when the outputs were moved to another place."""
-        outputs = str(Path(before).parent), str(Path(now).parent)
+        outputs = str(Path(unquote(before)).parent), str(Path(unquote(now)).parent)
         with self._open_database(file) as database:
             for table, column, (old, new), condition in (
                 ("experiments", "artifact_location", (before, now), ""),
@@ -360,20 +386,12 @@ def open_store(location: StoreLocation) -> MlflowStore:
     return store
 
 
-def _is_replaceable(run: Any, content: RunContent) -> bool:
-    """Return whether a run is of the same place, or of the same record in an older view of it.
-
-    Another record that has its id, by chance or on purpose, must not take its place.
-    """
-    found, metrics = run.data, {point.name: point.value for point in content.points}
-    return found.tags.get("folder") == content.tags["folder"] or (
-        run.info.start_time == content.started_ms
-        and all(content.parameters.get(name, at) == at for name, at in found.params.items())
-        and all(
-            metrics.get(name, None if name in METRICS else at) == at
-            for name, at in found.metrics.items()
-        )
-    )
+def _is_copied(run: Any, content: RunContent) -> bool:
+    """Return whether a run has been written whole from the same record in another folder."""
+    tags = run.data.tags
+    is_elsewhere = tags.get("folder") != content.tags["folder"]
+    is_whole = run.info.status != "RUNNING"
+    return is_elsewhere and is_whole and str(tags.get(_DIGEST)) == content.digest
 
 
 def _quote(value: object) -> str:

@@ -17,7 +17,8 @@ Class = Callable[[Path, int], Iterator[str | None]]
 CLASSES: dict[str, tuple[Class, int]] = {
     "a stranger's record, repeated": (strangers.repeat_records, 160),
     "a stranger's texts in tables": (strangers.write_tables, 60),
-    "a record with another's id": (strangers.publish_over, 10),
+    "a record with another's id": (strangers.publish_over, 20),
+    "a server's places for files": (strangers.answer_for_servers, 300),
     "secrets among the arguments": (strangers.keep_secrets, 40),
     "a sweep's files, damaged": (sweeps.damage_files, 110),
     "folders that vanish": (sweeps.lose_folders, 33),

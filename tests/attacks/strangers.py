@@ -23,6 +23,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
+from urllib.parse import quote
 
 import msgspec
 
@@ -33,13 +34,14 @@ from runner.compose import composition
 from runner.config import Tracking
 from runner.engine.grid import Grid
 from runner.engine.measure import measure
-from runner.errors import BadInput
+from runner.errors import BadInput, StoreError
 from runner.masking import MASK
-from runner.records import Record, Status, Trial
+from runner.records import Outcome, Record, Status, Trial
 from runner.render import html
 from runner.render.files import allocations, table
 from runner.render.files.command import quote_value
 from runner.store.content import describe_record
+from runner.store.location import StoreLocation, locate_store
 from tests.factories import ALLOCATIONS, completed, kept, memory_trial
 from tests.unit.engine.conftest import Recorder, executor_on
 
@@ -261,17 +263,11 @@ def _keep_secret(chance: random.Random, folder: Path, number: int) -> str | None
 
 def publish_over(folder: Path, count: int) -> Iterator[str | None]:
     """Publish records with the id of one that is in the store, and other content: each is refused,
-    and the run that is there stays."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from runner.store.location import locate_store, make_mlflow_environment
-
-        os.environ.update(make_mlflow_environment(os.environ))
-        from runner.store.mlflow_store import MlflowStore
-
+    and the run that is there stays, with its files."""
+    store_class = _import_store()
     outputs = folder / "outputs"
     good = kept(completed(), outputs / "runs" / "1")
-    store = MlflowStore(locate_store(Tracking("local", None, "runner"), outputs), 20.0)
+    store = store_class(locate_store(Tracking("local", None, "runner"), outputs), 20.0)
     store.prepare()
     stored = store.publish(good)
     before = _describe_runs(store)
@@ -279,8 +275,13 @@ def publish_over(folder: Path, count: int) -> Iterator[str | None]:
         chance = random.Random(f"store {number}")
         record = _change(chance, completed(), name)
         other = kept(record, folder / "other" / str(number))
+        (other / chance.choice(("run.log", "config.yaml", "report.html", "new.csv"))).write_text(
+            "x"
+        )
         try:
-            answer = str(store.publish(other))
+            answer = str(store.publish(other)) if record != completed() else ""
+            if not answer and store.publish(other) != stored:
+                answer = "a copy is another run"
         except BadInput as refused:
             answer = refused.problem
             is_named = all(each in answer for each in (str(other), stored.run_id, str(good)))
@@ -292,12 +293,106 @@ def publish_over(folder: Path, count: int) -> Iterator[str | None]:
 
 
 def _describe_runs(store: Any) -> list[str]:
-    return [f"{run.info.run_id} {run.data.to_dictionary()}" for run in store._find_runs("")]
+    """Return all that the embedded store holds of its runs."""
+    found = [f"{run.info.run_id} {run.to_dictionary()}" for run in store._find_runs("")]
+    files = sorted(Path(store._location.artifacts).rglob("*"))
+    return found + [f"{file} {file.read_text()}" for file in files if file.is_file()]
+
+
+def _import_store() -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from runner.store.location import make_mlflow_environment
+
+        os.environ.update(make_mlflow_environment(os.environ))
+        from runner.store.mlflow_store import MlflowStore
+    return MlflowStore
+
+
+SCHEMES = (
+    "",
+    "file:",
+    "FILE:",
+    "file://",
+    "File://localhost",
+    "c:",
+    "C:",
+    "runs:",
+    "Runs:",
+    "dbfs:",
+)
+SCHEMES += (
+    "models:",
+    "uc:",
+    " file:",
+    "file",
+    "x-y:",
+    "dbfs+file:",
+    "\tfile:",
+    "fi\nle:",
+    "//x",
+    "./",
+)
+
+
+def answer_for_servers(folder: Path, count: int) -> Iterator[str | None]:
+    """Have a server on another machine name so many places for a run's files, each time it is asked
+    another one: none of them gets a file that lies on this machine."""
+    store_class = _import_store()
+    from mlflow import MlflowClient
+    from mlflow.tracking._tracking_service.client import TrackingServiceClient
+
+    record = kept(completed(), folder / "run")
+    here = folder / "here"
+    here.mkdir()
+    with chdir(here):
+        for number in range(count):
+            chance = random.Random(f"server {number}")
+            victim = folder / "victims" / str(number)
+            answers = [_name_place(chance, victim) for _ in range(3)]
+            asked = itertools.cycle(answers)
+
+            def answer(*_: object, asked: Iterator[str] = asked) -> Any:
+                return SimpleNamespace(info=SimpleNamespace(artifact_uri=next(asked)))
+
+            uri = chance.choice(
+                ("https://mlflow.example", "http://10.0.0.1:5000", "http://[::2]:1")
+            )
+            store = store_class(StoreLocation(uri, None, "runner", uri, str(folder)), 20.0)
+            store._client = MlflowClient(tracking_uri=uri)
+            problem = "it was taken"
+            try:
+                with mock.patch.object(TrackingServiceClient, "get_run", answer):
+                    store._attach_files(f"{number:032}", record)
+            except StoreError:
+                problem = ""
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+            left = [str(file) for place in (victim, here) for file in place.rglob("*")]
+            yield f"{number}, {answers}: {problem} {left}" if problem or left else None
+
+
+def _name_place(chance: random.Random, victim: Path) -> str:
+    scheme = chance.choice(SCHEMES)
+    place = chance.choice(
+        (str(victim), f"/{victim}", quote(str(victim)), f"/{'1' * 32}/x", "", "/")
+    )
+    return scheme + place + chance.choice(("", "", "/", "?a=b", "#c", "/../x", "\0"))
 
 
 def _change(chance: random.Random, record: Record, name: str) -> Record:
-    """Return the record with other figures, parameters or another time."""
-    match chance.randrange(4):
+    """Return the record with anything else in it, or a copy of it."""
+    match chance.randrange(8):
+        case 4:
+            failed = Outcome(Status.FAILED, "steps", chance.choice(TEXTS))
+            return replace(record, outcome=failed)
+        case 5:
+            return replace(record, trials=record.trials[: chance.randrange(len(record.trials))])
+        case 6:
+            other = msgspec.structs.replace(record.environment, kernel=name)
+            return replace(record, environment=other)
+        case 7:
+            return record
         case 0:
             metrics = {k: None if k == name else v for k, v in record.metrics.items()}
             metrics["step_seconds"] = None
@@ -305,7 +400,7 @@ def _change(chance: random.Random, record: Record, name: str) -> Record:
         case 1:
             return replace(record, metrics={}, intervals={}, unavailable={})
         case 2:
-            other = {**record.spec.parameters, "size": chance.randrange(1000, 2000)}
-            return replace(record, spec=replace(record.spec, parameters=other))
+            sized = {**record.spec.parameters, "size": chance.randrange(1000, 2000)}
+            return replace(record, spec=replace(record.spec, parameters=sized))
         case _:
             return replace(record, started_at="2030-01-01T00:00:00+00:00")

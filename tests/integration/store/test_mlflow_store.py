@@ -11,6 +11,7 @@ from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -213,14 +214,17 @@ def test_a_run_is_replaced_when_the_new_one_is_whole_and_not_before(
     resumed: tuple[Path, Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from mlflow.store.artifact.local_artifact_repo import LocalArtifactRepository
+
     folder, first = resumed
     store = store_at(location)
 
     def fail(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
+    owner: Any = LocalArtifactRepository if act == "log_artifact" else store._client
     with monkeypatch.context() as broken:
-        broken.setattr(store._client, act, fail)
+        broken.setattr(owner, act, fail)
         with pytest.raises(StoreError, match="Input/output error"):
             store.publish(folder)
     (run,) = runs()
@@ -278,15 +282,17 @@ def test_a_copy_of_a_record_is_the_same_run(
     assert len(runs()) == 1
 
 
-def test_a_record_s_older_view_is_replaced_wherever_the_record_lies_now(
+def test_a_record_s_older_view_is_replaced_from_its_own_folder(
     location: StoreLocation, outputs: Path, tmp_path: Path, runs: Runs
 ) -> None:
     from mlflow import MlflowClient
 
-    first = store_at(location).publish(kept(completed(), outputs / "runs" / "1"))
+    folder = kept(completed(), outputs / "runs" / "1")
+    first = store_at(location).publish(folder)
     MlflowClient(location.uri).set_tag(first.run_id, "content", "of another version")
-    copy = shutil.copytree(outputs / "runs" / "1", tmp_path / "copy")
-    second = store_at(location).publish(copy)
+    with pytest.raises(BadInput, match="other content"):
+        store_at(location).publish(shutil.copytree(folder, tmp_path / "copy"))
+    second = store_at(location).publish(folder)
     (run,) = runs()
     assert run.info.run_id == second.run_id != first.run_id
 
@@ -585,7 +591,7 @@ def test_an_odd_name_of_the_outputs_is_no_obstacle(tmp_path: Path, runs: Runs) -
     location = locate_store(LOCAL, outputs)
     store_at(location).publish(kept(completed(), outputs / "runs" / "1"))
     (run,) = runs(location.uri)
-    assert (Path(run.info.artifact_uri) / "record.json").exists()
+    assert (Path(unquote(run.info.artifact_uri)) / "record.json").exists()
 
 
 def test_publish_of_a_record_that_can_t_be_read_goes_on_and_ends_with_1(

@@ -10,13 +10,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from runner import paths
 from runner.errors import BadInput, StoreError
+from runner.records import Outcome, Status
 from runner.store.client import StoreClient
-from runner.store.location import StoreLocation, make_python_path
-from tests.factories import completed, kept
+from runner.store.location import StoreLocation, locate_store, make_python_path
+from tests.factories import completed, kept, sweep_of_nine
 from tests.stores import LOCAL, Runs
 
 
@@ -43,7 +45,12 @@ class Server:
     def get_run(self, _: str) -> Any:
         return SimpleNamespace(info=SimpleNamespace(artifact_uri=self._artifacts))
 
-    def log_artifact(self, run_id: str, path: str, below: str | None) -> None:
+    def open(self, address: str, *, tracking_uri: str) -> Server:
+        """In place of MLflow's own function."""
+        assert address == self._artifacts
+        return self
+
+    def log_artifact(self, path: str, below: str | None) -> None:
         self.taken.append(path)
 
 
@@ -52,6 +59,13 @@ class Server:
     [
         ("https://mlflow.example", "/home/me/.ssh", False),
         ("https://mlflow.example", "file:///home/me/.ssh", False),
+        ("https://mlflow.example", "FILE:///home/me/.ssh", False),
+        ("https://mlflow.example", "", False),
+        ("https://mlflow.example", "runs:/1/x", False),
+        ("https://mlflow.example", "Runs:/1/x", False),
+        ("https://mlflow.example", "models:/1/x", False),
+        ("https://mlflow.example", "c:/home/me/.ssh", False),
+        ("https://mlflow.example", "dbfs:/home/me/.ssh", False),
         ("https://mlflow.example", "mlflow-artifacts:/1/2/artifacts", True),
         ("https://mlflow.example", "s3://bucket/1/2/artifacts", True),
         ("http://127.0.0.1:5000", "/home/me/mlartifacts/1/2/artifacts", True),
@@ -59,17 +73,87 @@ class Server:
     ],
 )
 def test_a_server_elsewhere_names_no_folder_of_this_machine(
-    server: str, artifacts: str, is_taken: bool, tmp_path: Path, open_at: Any
+    server: str,
+    artifacts: str,
+    is_taken: bool,
+    tmp_path: Path,
+    open_at: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = kept(completed(), tmp_path / "run")
     store = open_at(StoreLocation(server, None, "runner", server, str(tmp_path)))
     store._client = client = Server(artifacts)
+    monkeypatch.setattr("runner.store.mlflow_store.get_artifact_repository", client.open)
     if is_taken:
         store._attach_files("1", folder)
     else:
-        with pytest.raises(StoreError, match="a folder of this machine"):
+        with pytest.raises(StoreError, match="may be a folder of this machine"):
             store._attach_files("1", folder)
     assert bool(client.taken) is is_taken
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"outcome": Outcome(Status.FAILED, "steps", "another's reason")},
+        {"environment": msgspec.structs.replace(completed().environment, kernel="theirs")},
+        {"fingerprint": "theirs"},
+        {"trials": completed().trials[:1]},
+        {},
+    ],
+)
+def test_a_stranger_s_copy_overwrites_nothing(
+    other: dict[str, Any],
+    location: StoreLocation,
+    outputs: Path,
+    tmp_path: Path,
+    runs: Runs,
+    open_at: Any,
+) -> None:
+    store = open_at(location)
+    stored = store.publish(kept(completed(), outputs / "runs" / "1"))
+    before = runs()[0].to_dictionary()
+    theirs = kept(dataclasses.replace(completed(), **other), tmp_path / "theirs")
+    (theirs / "run.log").write_text("theirs")
+    (theirs / "report.html").write_text("theirs")
+    if other:
+        with pytest.raises(BadInput, match="other content"):
+            store.publish(theirs)
+    else:
+        assert store.publish(theirs) == stored
+    (run,) = runs()
+    assert run.to_dictionary() == before
+    assert (Path(run.info.artifact_uri) / "run.log").read_text() != "theirs"
+    assert not (Path(run.info.artifact_uri) / "report.html").exists()
+
+
+def test_a_moved_sweep_is_the_same_one(
+    location: StoreLocation, outputs: Path, tmp_path: Path, runs: Runs, open_at: Any
+) -> None:
+    store, sweep = open_at(location), outputs / "sweeps" / "s"
+    kept(sweep_of_nine()[0], sweep / "0")
+    first = store.publish(sweep / "0")
+    moved = sweep.rename(tmp_path / "moved")
+    assert store.publish(moved / "0") == first
+    assert store.publish_sweep(moved) == first
+    assert len(runs()) == 1
+
+
+ODD_NAMES = ("a%20b", "a?b", "a#b", "a'\"b", "a%2Fb", "file:", "100%", "a\\b", "é \n")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_outputs_of_any_name_hold_all_that_is_written(
+    name: str, tmp_path: Path, open_at: Any
+) -> None:
+    outputs = tmp_path / name / "outputs"
+    outputs.mkdir(parents=True)
+    store = open_at(locate_store(LOCAL, outputs))
+    stored = store.publish(kept(completed(), outputs / "runs" / "1"))
+    assert (outputs / "artifacts" / stored.run_id / "artifacts" / "record.json").exists()
+    assert store.remove(completed().id) == 1
+    assert list((outputs / "artifacts").iterdir()) == []
+    assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
 def test_a_record_without_figures_does_not_replace_one_with_them(

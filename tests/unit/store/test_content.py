@@ -172,12 +172,15 @@ def test_a_run_lasts_as_long_as_its_phases_did() -> None:
     assert content.ended_ms - content.started_ms == round(1000 * seconds)
 
 
-def test_only_what_mlflow_can_t_overwrite_changes_the_digest() -> None:
+def test_whatever_changes_in_the_record_changes_the_digest() -> None:
     record = completed()
     same = describe_record(record, HERE).digest
     assert describe_record(record, Path("elsewhere")).digest == same
     higher = dataclasses.replace(record, metrics={**record.metrics, "graph_nodes": 58})
-    assert describe_record(higher, HERE).digest != same
+    ended = dataclasses.replace(record, outcome=Outcome(Status.FAILED, "steps", "why"))
+    shorter = dataclasses.replace(record, trials=record.trials[:-1])
+    for changed in (higher, ended, shorter):
+        assert describe_record(changed, HERE).digest != same
 
 
 def test_the_known_files_of_a_folder_are_kept_and_no_others(tmp_path: Path) -> None:
