@@ -130,6 +130,15 @@ class Spec:
         }
 
     @property
+    def unread(self) -> tuple[str, ...]:
+        """Return which of batch size and seed can't reach the code: a script's words say neither
+        `{batch_size}` nor `{seed}`. Whether other code reads them, only a trial tells."""
+        if self.scenario != "script":
+            return ()
+        words = " ".join(self.parameters["argv"])
+        return tuple(name for name in ("batch_size", "seed") if f"{{{name}}}" not in words)
+
+    @property
     def cell(self) -> str:
         """Return the same id for the same measurement, wherever and whenever it is asked for.
 

@@ -14,6 +14,7 @@ from typing import Any
 from runner import user_code
 from runner.config import format_word as format_word
 from runner.errors import BadInput, suggest
+from runner.metrics import EXAMPLES_PER_SECOND
 from runner.records import Record
 
 Words = dict[str, str]
@@ -71,9 +72,12 @@ def list_words(record: Record) -> Words:
 
 
 def name_record(record: Record) -> str:
-    """Return `while_loop · graph · batch 32`."""
+    """Return `while_loop · graph · batch 32`; without the batch where nothing reads it."""
     spec = record.spec
-    return f"{spec.scenario} · {spec.execution} · batch {spec.batch_size}"
+    may_read = not record.outcome.completed and "batch_size" not in spec.unread
+    is_read = EXAMPLES_PER_SECOND in record.metrics or may_read
+    batch = f"batch {spec.batch_size}" if is_read else ""
+    return " · ".join(filter(None, (spec.scenario, spec.execution, batch)))
 
 
 UNSAID = "default"

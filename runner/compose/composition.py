@@ -128,8 +128,19 @@ def _plan_run(opened: Hydra, line: CommandLine, sweep: DictConfig | None) -> Pla
     cell = _make_cell(0, config, line.cell_words)
     _check_no_objective(config.values.get("search"))
     check_supported(cell.experiment)
-    notes = () if sweep is None else tuple(_explain_unused(sweep))
-    return Plan((cell,), False, config.values.get("resume"), (), notes=notes)
+    notes = [] if sweep is None else list(_explain_unused(sweep))
+    notes += _explain_unread([cell], list(cell.said))
+    return Plan((cell,), False, config.values.get("resume"), (), notes=tuple(notes))
+
+
+def _explain_unread(cells: Sequence[Cell], fields: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each of these fields that no script among the cells can read."""
+    scripts = [cell.experiment for cell in cells if cell.experiment.scenario_name == "script"]
+    for name in fields:
+        unread = [script for script in scripts if name in script.spec.unread]
+        if unread:
+            path = unread[0].parameters["path"]
+            yield f"{name} is not used: {path} is not told it. Write {{{name}}} among its words."
 
 
 def _explain_unused(sweep: DictConfig) -> Iterator[str]:
@@ -199,7 +210,9 @@ def _plan_sweep(opened: Hydra, line: CommandLine, sweep: DictConfig) -> Plan:
     if search is not None:
         for measure in measures:
             Objective(search.metrics, search.limits).check(measure)
-    return Plan(cells, True, resumed.pop(), _find_swept_fields(cells), cluster, search)
+    swept = _find_swept_fields(cells)
+    notes = tuple(_explain_unread(cells, swept))
+    return Plan(cells, True, resumed.pop(), swept, cluster, search, notes)
 
 
 def _make_cell(

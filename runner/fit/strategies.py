@@ -65,6 +65,12 @@ def _check_field(vary: str, cell: Cell) -> None:
     value = known[vary]
     if value is None:
         raise BadInput(f"vary={vary}: has no value to start from.", f"Say {vary}=1 as well.")
+    if vary in experiment.spec.unread:
+        path = experiment.parameters["path"]
+        raise BadInput(
+            f"vary={vary}: {path} is not told it, so nothing would change.",
+            f"Write {{{vary}}} where the script takes it: {path} --batch {{{vary}}}.",
+        )
     if not _is_integer(value):
         raise BadInput(f"vary={vary}: {value!r} is not a whole number.", suggest("", whole))
 

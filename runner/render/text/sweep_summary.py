@@ -16,7 +16,15 @@ from runner.analysis import selection
 from runner.analysis.objective import Objective
 from runner.cell import Plan
 from runner.engine.events import Result
-from runner.metrics import HEADLINES, METRICS, TENSOR_PEAK, Rank, format_metric, list_shown
+from runner.metrics import (
+    EXAMPLES_PER_SECOND,
+    HEADLINES,
+    METRICS,
+    TENSOR_PEAK,
+    Rank,
+    format_metric,
+    list_shown,
+)
 from runner.paths import shorten
 from runner.records import LOG_FILE, Record
 from runner.render.files import table
@@ -51,6 +59,8 @@ def summarize_sweep(plan: Plan, result: Result, seconds: float, report: Path | N
     lines = ["", *_list_cells(plan, best, [cell for _, cell in failed], objective, front), ""]
     if busy := next(filter(None, map(warn_of_load, cells)), ""):
         lines.append(f"times are unsure: {busy} when it began")
+    if "batch_size" in plan.swept and best and not any(map(_counts_examples, best)):
+        lines.append("batch_size was swept, and no cell read it")
     count = f"{len(best)} of {count_things(len(cells), 'cell')} completed"
     launcher = plan.cluster.kind if plan.cluster else None
     apart = f" under {launcher}: not in rounds, so times are less sure to be comparable"
@@ -69,6 +79,10 @@ def summarize_sweep(plan: Plan, result: Result, seconds: float, report: Path | N
     elif len(best) > 1 and plan.swept:
         lines.append(f"  compare  python -m runner compare {shlex.quote(folder)}")
     return "\n".join(lines)
+
+
+def _counts_examples(record: Record) -> bool:
+    return EXAMPLES_PER_SECOND in record.metrics
 
 
 def _describe_front(objective: Objective, front: Sequence[Record], cells: Sequence[Record]) -> str:

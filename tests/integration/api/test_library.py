@@ -75,7 +75,7 @@ def test_a_measurement_reads_as_the_summary_of_a_run_and_its_peak_by_line(
     told: dict[str, Any],
 ) -> None:
     text = told["sent"]["text"]
-    assert text.startswith("callable · eager · batch 32 · CPU:0\n")
+    assert text.startswith("callable · eager · CPU:0\n")
     assert "  growth      28.0 kB/step\n" in text
     assert "return tf.matmul(tensor, weight)" in text
 

@@ -106,3 +106,26 @@ def test_a_place_of_hydras_is_set_by_the_runner(name: str) -> None:
     says = rf"^hydra\.{name} is set by the runner and cannot be overridden\."
     with pytest.raises(BadInput, match=says):
         composition.compose_plan(["scenario=tape", f"hydra.{name}=elsewhere"])
+
+
+@pytest.mark.parametrize(
+    ("words", "unread"),
+    [
+        (["scenario.argv=[]"], []),
+        (["scenario.argv=[]", "batch_size=64"], ["batch_size"]),
+        (["-m", "scenario.argv=[]", "batch_size=32,64", "seed=1"], ["batch_size"]),
+        (["-m", "scenario.argv=[]", "batch_size=32,64", "seed=1,2"], ["batch_size", "seed"]),
+        (["-m", "scenario.argv=[--n,'{batch_size}']", "batch_size=32,64"], []),
+        (["-m", "scenario.argv=['--n={seed}'],[--x]", "seed=1,2"], ["seed"]),
+    ],
+)
+def test_a_field_that_a_script_is_not_told_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], unread: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    plan = composition.compose_plan([*words, "scenario=script", "scenario.path=train.py"])
+    assert list(plan.notes) == [
+        f"{name} is not used: train.py is not told it. Write {{{name}}} among its words."
+        for name in unread
+    ]

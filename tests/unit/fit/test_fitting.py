@@ -13,7 +13,7 @@ import pytest
 from runner.cell import TrialSpec
 from runner.compose import composition
 from runner.engine.measure import measure
-from runner.errors import ServerError
+from runner.errors import BadInput, ServerError
 from runner.facts import RequestSequence
 from runner.fit import fitting
 from runner.fit.fitting import FitSearch
@@ -106,3 +106,16 @@ def test_where_processes_may_differ_five_of_them_fit_and_no_more_are_asked(tmp_p
     assert limit.largest == 64
     kinds = Counter(spec.kind for spec in world.specs if spec.experiment.batch_size == 64)
     assert kinds == {"memory": 2, "timing": 3}
+
+
+def test_a_batch_size_that_the_script_is_not_told_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    words = ["scenario=script", "scenario.path=train.py", "device.memory_limit_mb=64"]
+    plan = composition.compose_plan(words)
+    with pytest.raises(BadInput, match=r"vary=batch_size: train\.py is not told it"):
+        list_strategies(plan, "batch_size")
+    told = composition.compose_plan([*words, "scenario.argv=['--batch={batch_size}']"])
+    assert len(list_strategies(told, "batch_size")) == 1

@@ -226,3 +226,31 @@ def test_figures_say_what_they_leave_out(tmp_path: Path) -> None:
     assert "not counted: the text of 3 string tensors; the host peak has them" in text
     assert "without the memory of its 2 child processes" in text
     assert "not counted" not in summarize_run(tmp_path / "other", 3.0)
+
+
+def without_examples(record: Record) -> Record:
+    """As a run of code that never asks for the batch size."""
+    metrics = {k: v for k, v in record.metrics.items() if k != "examples_per_second"}
+    return dataclasses.replace(record, metrics=metrics)
+
+
+def test_the_batch_stands_where_the_code_reads_it(tmp_path: Path) -> None:
+    script = {"scenario": "script", "execution": "own", "path": "a.py"}
+    titles = {
+        "while_loop · graph · batch 32": completed(),
+        "while_loop · graph": without_examples(completed()),
+        "script · own": without_examples(completed(**script, argv=["--epochs", "2"])),
+        "script · own · batch 8": completed(**script, batch_size=8, argv=["{batch_size}"]),
+        "script · own ": failed(**script, argv=[]),
+        "script · own · batch 8 ": failed(**script, batch_size=8, argv=["--n={batch_size}"]),
+    }
+    for number, (title, record) in enumerate(titles.items()):
+        folder = kept(record, tmp_path / str(number))
+        assert summarize_run(folder, None, is_plain=True).split("\n")[1] == title.strip()
+
+
+def test_a_sweep_over_a_batch_size_that_no_cell_read_says_so(tmp_path: Path) -> None:
+    said = "batch_size was swept, and no cell read it"
+    cells = sweep_of_nine()
+    assert said not in summarize(tmp_path / "read", *cells)
+    assert said in summarize(tmp_path / "unread", *map(without_examples, cells))
