@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import count_needed_steps
-from runner.metrics import format_bytes
+from runner.metrics import HOST_GROWTH, STEP_SECONDS, format_bytes
 from runner.records import Record
+from runner.render.words import is_telling, join_range
 
 
 def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: Reason) -> str:
@@ -142,18 +143,39 @@ def _forecast_end(record: Record, growth: float) -> tuple[str, bool]:
     """Return when memory will be full at this growth, and if that is too late to act on."""
     limit_mb = record.spec.measure.host_limit_mb
     memory = limit_mb * 2**20 if limit_mb else record.environment.memory_bytes
-    steps = max(0, memory - (record.metrics.get("host_peak_bytes") or 0)) / growth
+    free = max(0, memory - (record.metrics.get("host_peak_bytes") or 0))
+    steps = free / growth
+    fewest, most = _find_ends(record, HOST_GROWTH, growth)
+    step_range = free / most, free / fewest
     is_harmless, time = steps > _HARMLESS_STEPS, ""
-    if (seconds := record.metrics.get("step_seconds")) is not None:
+    if (seconds := record.metrics.get(STEP_SECONDS)) is not None:
         left = steps * seconds
         is_harmless = left > _HARMLESS_SECONDS or (is_harmless and left > _SOON_SECONDS)
-        scales = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"))
-        spelled = (f"{left / scale:.1f} {unit}" for scale, unit in scales if left >= scale * 1.5)
-        spell = next(spelled, f"{left:.0f} seconds")
-        time = f", {spell} at {seconds * 1e3:.3g} ms a step" if seconds else ""
+        ends = zip(step_range, _find_ends(record, STEP_SECONDS, seconds), strict=True)
+        soonest, latest = (count * each for count, each in ends)
+        if seconds and is_telling(soonest, latest):
+            spelled = join_range(_spell_time(soonest), _spell_time(latest))
+            time = f", {spelled} at {seconds * 1e3:.3g} ms a step"
     advice = "; too slow to act on, unless it runs that long" if is_harmless else ""
+    if not is_telling(*step_range):
+        step_range = steps, steps
+    counts = join_range(*(f"{float(f'{count:.3g}'):,.0f}" for count in step_range))
     whole = format_bytes(memory)
-    return f"{whole} of memory are full after {steps:,.0f} steps{time}{advice}", is_harmless
+    return f"{whole} of memory are full after {counts} steps{time}{advice}", is_harmless
+
+
+def _find_ends(record: Record, name: str, value: float) -> tuple[float, float]:
+    """Return the interval of a figure; its value twice where it has none, or one that reaches to
+    nothing."""
+    low, high = record.intervals.get(name, (value, value))
+    return (low, high) if 0 < low <= value <= high else (value, value)
+
+
+def _spell_time(seconds: float) -> str:
+    for scale, unit in ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if seconds >= scale * 1.5:
+            return f"{seconds / scale:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
 
 
 def _list_pipelines(record: Record) -> Sequence[PipelineBuffer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from runner.analysis.estimate import find_growth_bound
+from runner.analysis.estimate import find_growth_bound, list_samples
 from runner.metrics import METRICS, format_metric
 from runner.records import Record, Trial
 
@@ -36,10 +36,39 @@ def format_times(ratio: float) -> str:
     return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
+_TELLING = 4.0
+"""Largest ratio of an interval's ends that still says something of a figure between them."""
+
+
+def is_telling(low: float, high: float) -> bool:
+    """Return True if an interval says something of the figure in it."""
+    return low == high or (low > 0 and high / low <= _TELLING)
+
+
+def join_range(low: str, high: str) -> str:
+    """Return `1.2 ms to 1.4 ms`; one of the two where they read the same."""
+    return low if low == high else f"{low} to {high}"
+
+
 def describe_interval(record: Record, name: str) -> str:
-    """Return `1.2 ms to 1.4 ms`; nothing where there is no interval, or both ends read the same."""
-    low, high = (format_metric(name, each) for each in record.intervals.get(name, (0, 0)))
-    return f"{low} to {high}" if low != high else ""
+    """Return `1.2 ms to 1.4 ms`; nothing where there is no interval, both ends read the same, or a
+    time's are so far apart that they say nothing."""
+    low, high = record.intervals.get(name, (0, 0))
+    if METRICS[name].is_time and not is_telling(low, high):
+        return ""
+    found = join_range(format_metric(name, low), format_metric(name, high))
+    return found if " to " in found else ""
+
+
+def describe_time(record: Record, name: str) -> str:
+    """Return `95 %: 1.2 ms to 1.4 ms` of a time; where that says nothing, what was seen."""
+    if words := describe_interval(record, name):
+        return f"95 %: {words}"
+    seconds = list_samples(record.trials, name, record.spec)
+    if not seconds or is_telling(*record.intervals.get(name, (0, 0))):
+        return ""
+    seen = join_range(*(format_metric(name, end(seconds)) for end in (min, max)))
+    return f"unsure: {seen} in {count_things(len(seconds), 'process', 'processes')}"
 
 
 def describe_bound(record: Record, name: str) -> str:

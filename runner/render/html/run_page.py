@@ -49,6 +49,7 @@ from runner.render.words import (
     count_trials,
     describe_bound,
     describe_interval,
+    describe_time,
     format_exactly,
     format_times,
 )
@@ -120,8 +121,8 @@ def _draw_tile(record: Record, name: str) -> Element:
     remark = format_exactly(name, value)
     if metric.is_growth and not value:
         remark = describe_bound(record, name) or "none"
-    if metric.is_time and (words := describe_interval(record, name)):
-        remark = f"{words} (95\N{NO-BREAK SPACE}%)"
+    if metric.is_time:
+        remark = describe_time(record, name) or remark
     lines = tag("span", metric.heading), tag("b", format_metric(name, value)), tag("small", remark)
     return tag("div", lines, title=f"{name}: {metric.meaning}")
 
@@ -158,8 +159,7 @@ def _draw_times(record: Record) -> Iterator[Node]:
             for seconds in estimate.list_samples(record.trials, name, record.spec)
         ]
         whole = ChartMark("steady", value, f"{label}: {format_exactly(name, value)}", interval)
-        words = describe_interval(record, name)
-        remark = f"95 %: {words}" if words else ""
+        remark = describe_time(record, name)
         rows.append(ChartRow(label, [*own, whole], format_metric(name, value), remark))
     if not rows:
         yield tag("p", record.unavailable.get(STEP_SECONDS, "No time was measured."))

@@ -35,7 +35,13 @@ from runner.render.html.scaling import Scaling
 from runner.render.html.search import SearchSection
 from runner.render.html.tables import draw_table
 from runner.render.tables import Column, TableCell, make_metric_column, make_table
-from runner.render.words import count_things, describe_interval, format_exactly, format_times
+from runner.render.words import (
+    count_things,
+    describe_interval,
+    describe_time,
+    format_exactly,
+    format_times,
+)
 
 MOST_ROWS = 120
 """A chart with a row a cell ends here; the table has them all."""
@@ -172,8 +178,8 @@ def _draw_steps(grid: CellGrid) -> Iterator[Node]:
     def read(record: Record, value: float) -> CellMarks:
         interval = record.intervals.get(STEP_SECONDS)
         dot = charts.ChartMark("steady", value, format_exactly(STEP_SECONDS, value), interval)
-        words = describe_interval(record, STEP_SECONDS)
-        return [dot], format_seconds(value), f"95 %: {words}" if words else "one process"
+        words = describe_time(record, STEP_SECONDS)
+        return [dot], format_seconds(value), words or "one process"
 
     if any(record.metrics.get(STEP_SECONDS) is not None for record in grid.records):
         words = "The median over processes of each one's median step, with its 95 % interval."

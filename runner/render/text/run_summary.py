@@ -18,7 +18,7 @@ from runner.render.words import (
     count_things,
     count_trials,
     describe_bound,
-    describe_interval,
+    describe_time,
     format_duration,
     format_exact_bytes,
 )
@@ -127,9 +127,7 @@ def describe_figure(record: Record, name: str) -> str:
             apart = f", without the memory of {many}" if children else ""
             return f"above the trial's start{apart}"
         case metrics.STEP_SECONDS:
-            interval = describe_interval(record, name)
-            parts = (f"95 %: {interval}" if interval else "", warn_of_load(record))
-            return "; ".join(filter(None, parts))
+            return "; ".join(filter(None, (describe_time(record, name), warn_of_load(record))))
         case metrics.FIRST_CALL_SECONDS:
             steady = record.metrics.get(STEP_SECONDS)
             return f"{value / steady:,.1f} times a steady step" if value and steady else ""

@@ -177,7 +177,7 @@ def test_two_records_are_compared_with_a_verdict_a_metric(runs: list[Path]) -> N
     row = compared["tensor_peak_bytes"]
     assert (row.verdict, row.ratio) == ("worse", 3.0)
     assert "worse" in str(compared)
-    assert compared._repr_markdown_().startswith("| cell")
+    assert compared._repr_markdown_().startswith("| scenario | cell |")
     with pytest.raises(BadInput, match="no_such"):
         runner.compare(runs[0], runs[1], ["no_such"])
 

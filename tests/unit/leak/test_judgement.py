@@ -114,6 +114,28 @@ class TestTheVerdict:
         assert note.startswith("1.00 GB of memory are full after 970,000 steps, ")
         assert "too slow" not in note
 
+    @pytest.mark.parametrize(
+        ("growths", "seconds", "said"),
+        [
+            ((1000, 1000), (1.0, 1.0), "after 970,000 steps, 11.2 days at 1e+03 ms a step"),
+            ((800, 1250), (1.0, 1.0), "after 776,000 to 1,210,000 steps, 9.0 days to 14.0 days"),
+            ((1000, 1000), (0.5, 1.0), "after 970,000 steps, 5.6 days to 11.2 days at 1e+03 ms"),
+            ((1000, 1000), (0.03, 20.0), "after 970,000 steps"),
+            ((10, 90_000), (1.0, 1.0), "after 970,000 steps"),
+            ((-10, 2000), (1.0, 1.0), "after 970,000 steps, 11.2 days at 1e+03 ms a step"),
+        ],
+    )
+    def test_says_no_time_that_nobody_knows(
+        self, growths: tuple[float, float], seconds: tuple[float, float], said: str
+    ) -> None:
+        found = record(place())
+        found.metrics["step_seconds"] = 1.0
+        found.intervals["step_seconds"] = seconds
+        found.intervals["host_growth_bytes_per_step"] = growths
+        (note,) = judge(found).notes
+        assert note.partition("memory are full ")[2].startswith(said)
+        assert (" at " in note) is (" at " in said or "days" in said)
+
     def test_says_that_growth_which_takes_months_is_nothing_to_act_on(self) -> None:
         found = record(place(bytes_=[0.1 * each for each in RISING]), host_growth=100)
         found.metrics["step_seconds"] = 1.0
