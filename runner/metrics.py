@@ -188,3 +188,17 @@ def format_seconds(value: float) -> str:
 def _format_three_digits(value: float) -> str:
     decimals = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
     return f"{value:,.{decimals}f}"
+
+
+_TELLING = 4.0
+"""Largest ratio of an interval's ends that still says something of a figure between them."""
+
+
+def is_telling(low: float, high: float) -> bool:
+    """Return True if an interval says something of the figure in it."""
+    return low == high or (low > 0 and high / low <= _TELLING)
+
+
+def join_range(low: str, high: str) -> str:
+    """Return `1.2 ms to 1.4 ms`; one of the two where they read the same."""
+    return low if low == high else f"{low} to {high}"

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import count_needed_steps
-from runner.metrics import HOST_GROWTH, STEP_SECONDS, format_bytes
+from runner.metrics import HOST_GROWTH, STEP_SECONDS, format_bytes, is_telling, join_range
 from runner.records import Record
-from runner.render.words import is_telling, join_range
 
 
 def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: Reason) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from runner.analysis.estimate import find_growth_bound, list_samples
-from runner.metrics import METRICS, format_metric
+from runner.metrics import METRICS, format_metric, is_telling, join_range
 from runner.records import Record, Trial
 
 _KINDS = ("memory", "timing", "host")
@@ -34,20 +34,6 @@ def format_share(share: float) -> str:
 
 def format_times(ratio: float) -> str:
     return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
-
-
-_TELLING = 4.0
-"""Largest ratio of an interval's ends that still says something of a figure between them."""
-
-
-def is_telling(low: float, high: float) -> bool:
-    """Return True if an interval says something of the figure in it."""
-    return low == high or (low > 0 and high / low <= _TELLING)
-
-
-def join_range(low: str, high: str) -> str:
-    """Return `1.2 ms to 1.4 ms`; one of the two where they read the same."""
-    return low if low == high else f"{low} to {high}"
 
 
 def describe_interval(record: Record, name: str) -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.metrics import format_metric
+from runner.metrics import format_metric, is_telling
 from runner.render.files.note import write_note
 from runner.render.html.run_page import draw_run_page
 from runner.render.text.run_summary import summarize_run
-from runner.render.words import describe_interval, describe_time, is_telling
+from runner.render.words import describe_interval, describe_time
 from tests.factories import completed, kept, measured, memory_trial, timing_trial
 
 
