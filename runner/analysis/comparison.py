@@ -8,7 +8,7 @@ Core: standard library and NumPy. The first line that applies decides a row:
 
     of a peak that is drawn anew in each process (`repeatability`), by what each process had:
         one side lies apart (Smirnov)        better or worse
-        few processes, more than half apart  better or worse
+        a gap of two ranges, and a tenth     better or worse
         lowest and highest agree             same (of few processes, if all lie within 1 %)
         else                                 unclear, and how many memory processes settle it
 
@@ -29,9 +29,9 @@ The bound, within which figures count as the same, and the interval:
 - Tensor memory: 256 bytes or 0.5 %, whichever is more. Where it repeats, the interval is a point.
   Of a peak that is drawn anew the interval is what was seen, most apart; Smirnov's exact test of
   two samples is shifted by the bound and gives one false alarm in a thousand (values that tie make
-  it rarer still). Fewer than seven processes are too few for it: then only peaks are told apart
-  that differ by half of the larger, further than any graph's own. Figures that don't depend on the
-  order of ops get a row beside it where they repeat.
+  it rarer still). Fewer than seven processes are too few for it: then peaks are told apart with a
+  gap between them of twice the wider range of the two and of a tenth of the larger peak. Figures
+  that don't depend on the order of ops get a row beside it where they repeat.
 - Counts: nothing but the same number.
 
 A share of an amount is one of the larger side: it does not matter which side is the baseline.
@@ -74,8 +74,12 @@ _MOST_PROCESSES = 200
 _FEWEST = 3  # one process says nothing of its spread, and two hardly more
 _FALSE_ALARMS = 0.001
 """Of verdicts on peaks that are drawn anew in each process: a gate that is asked every day."""
-_WIDEST_SHARE = 0.5
-"""Of the larger peak. Processes of one graph have been seen a third of it apart, and not more."""
+_RANGES_APART = 2.0
+_SHARE_APART = 0.1
+"""Gap between the peaks of two cells that three processes of each must show: in ranges of the wider
+one, and as a share of the larger. Processes of one graph differ by a tenth or more seldom (the
+gradient of an unrolled loop: 11 to 30 %); of two such peaks, taken alike often, three processes
+show one and three the other one time in 32."""
 _POWER = 0.8416  # this many standard errors to one side of the truth lie 80 % of estimates
 
 
@@ -190,6 +194,25 @@ class _Effect:
         return half <= -beyond
 
 
+@dataclass(frozen=True)
+class Question:
+    """Pairs that differ in the same, and one metric of them."""
+
+    pairs: Sequence[Pair]
+    metric: str
+    chosen_among: int = 1
+    """The number of questions of which this one was chosen for its figures."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A row for each pair of a question."""
+
+    rows: tuple[ComparisonRow, ...]
+    average: ComparisonRow | None
+    """The mean ratio of several times; the averages of all questions share 5 % of their own."""
+
+
 def compare(
     pairs: Sequence[Pair],
     metrics: Sequence[str] | None = None,
@@ -201,19 +224,82 @@ def compare(
     `metrics`: the four that decide, unless named; `allowed`: the bound for tensor memory, in place
     of our own.
     """
-    found: list[tuple[ComparisonRow, _Effect | None]] = []
+    listed: list[_Unjudged] = []
     for pair in pairs:
         rows = list(_list_rows(pair, metrics or _choose_metrics(pair), threshold, allowed))
         if not all(record.outcome.completed for _, record in pair.sides):
-            found.append((_make_outcome_row(pair), None))
+            listed.append((_make_outcome_row(pair), None))
             rows = [(row, effect) for row, effect in rows if effect]
-        found += rows
-    if not found:
+        listed += rows
+    if not listed:
         names = ", ".join(metrics or COMPARED)
         raise BadInput(f"--metric {names}: applies to none of the cells.", "Name another metric.")
-    tested = sum(1 for _, effect in found if effect and not effect.is_exact)
+    tested = _count_tested(listed)
     confidence = 1 - 0.05 / max(1, tested)
-    return Comparison(tuple(_judge(*each, confidence) for each in found), tested)
+    return Comparison(tuple(_judge(row, effect, confidence) for row, effect in listed), tested)
+
+
+def answer_questions(
+    questions: Sequence[Question], threshold: float = NOISE, allowed: Tolerance | None = None
+) -> list[Answer]:
+    """Return the answer to each question; the intervals of all their rows hold together. Both cells
+    of each pair completed and have the figure."""
+    listed = [
+        [
+            row
+            for pair in question.pairs
+            for row in _list_rows(pair, [question.metric], threshold, allowed)
+        ]
+        for question in questions
+    ]
+    averages = [_average_times(rows) for rows in listed]
+    tested = sum(
+        question.chosen_among * _count_tested(rows)
+        for question, rows in zip(questions, listed, strict=True)
+    )
+    averaged = sum(
+        question.chosen_among
+        for question, average in zip(questions, averages, strict=True)
+        if average
+    )
+    confidence, confidence_of_averages = (1 - 0.05 / max(1, count) for count in (tested, averaged))
+    answers = []
+    for rows, average in zip(listed, averages, strict=True):
+        judged = _judge(*average, confidence_of_averages) if average else None
+        if judged and judged.more_processes:  # the pairs share them
+            more = math.ceil(judged.more_processes / len(rows))
+            judged = replace(judged, more_processes=more)
+        own = tuple(_judge(row, effect, confidence) for row, effect in rows)
+        answers.append(Answer(own, judged))
+    return answers
+
+
+_Unjudged = tuple[ComparisonRow, _Effect | None]
+
+
+def _count_tested(rows: Sequence[_Unjudged]) -> int:
+    """Return how many rows have an error, and so a chance to be wrong."""
+    return sum(1 for _, effect in rows if effect and not effect.is_exact)
+
+
+def _average_times(rows: Sequence[_Unjudged]) -> _Unjudged | None:
+    """Return the mean ratio of several pairs of times, as of one pair; None where one has no
+    error."""
+    effects = [effect for row, effect in rows if effect and METRICS[row.metric].is_time]
+    if len(rows) < 2 or len(effects) < len(rows):
+        return None
+    sides = []
+    for own in ([e.baseline for e in effects], [e.candidate for e in effects]):
+        errors = [side.error for side in own if side.error is not None]
+        if len(errors) < len(own):
+            return None
+        center = statistics.mean(side.center for side in own)
+        error = math.sqrt(sum(error**2 for error in errors)) / len(own)
+        # Each pair's own mean takes one of the degrees of freedom.
+        sides.append(_Side(center, error, sum(side.processes - 1 for side in own) + 1))
+    effect = replace(effects[0], baseline=sides[0], candidate=sides[1])
+    row = replace(rows[0][0], held={}, baseline_value=None, candidate_value=None)
+    return replace(row, ratio=math.exp(min(effect.value, 700.0))), effect
 
 
 def _choose_metrics(pair: Pair) -> list[str]:
@@ -248,7 +334,7 @@ def _make_row(pair: Pair, metric: str, one: _Value, other: _Value) -> Comparison
 
 def _list_rows(
     pair: Pair, metrics: Sequence[str], threshold: float, allowed: Tolerance | None
-) -> Iterator[tuple[ComparisonRow, _Effect | None]]:
+) -> Iterator[_Unjudged]:
     """Yield a row for each metric that applies to either, with its effect if it can be judged."""
     for name in metrics:
         records = (pair.baseline, pair.candidate)
@@ -330,7 +416,9 @@ def _judge_seen(
         return replace(row, verdict=_tell_apart(row, is_smaller=smaller < larger))
     fewest, both = min(len(ours), len(theirs)), [*ours, *theirs]
     gap = max(min(theirs) - max(ours), min(ours) - max(theirs))
-    if fewest >= repeatability.FEW and gap > max(bound, _WIDEST_SHARE * max(both)):
+    ranges = [max(values) - min(values) for values in (ours, theirs)]
+    clear = max(bound, _SHARE_APART * max(both), _RANGES_APART * max(ranges))
+    if fewest >= repeatability.FEW and gap > clear:
         return replace(row, verdict=_tell_apart(row, is_smaller=max(theirs) < min(ours)))
     ends = (min(theirs) - min(ours), max(theirs) - max(ours))
     is_few = fewest < repeatability.LEAST
@@ -340,7 +428,10 @@ def _judge_seen(
     more: int | None = repeatability.LEAST - fewest
     if not is_few:
         more = significance.count_missing_trials(ours, theirs, bound, one_sided, _MOST_PROCESSES)
-    reason = f"processes of one cell differ by as much; {_ask_for_more(more, 'memory process')}"
+    why = "processes of one cell differ by as much"
+    if gap > max(ranges):
+        why = f"too few processes ({fewest}) to tell a difference from chance"
+    reason = f"{why}; {_ask_for_more(more, 'memory process')}"
     return replace(row, verdict=RowVerdict.UNCLEAR, more_processes=more, reason=reason)
 
 

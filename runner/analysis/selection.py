@@ -8,10 +8,15 @@ in whatever else was varied; between two sweeps or runs they are the same cell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runner import user_code
+from runner.analysis.replicates import (
+    group_replicates,
+    identify_replicates,
+    pool_replicates,
+)
 from runner.config import format_word as format_word
 from runner.errors import BadInput, suggest
 from runner.metrics import EXAMPLES_PER_SECOND
@@ -123,14 +128,16 @@ def pair_by_field(
     field whose value follows from that of `by` (a scenario's own execution) is not held equal.
     Raises `BadInput` where no two cells differ in that field alone.
     """
-    grid = CellGrid(records)
+    grid = CellGrid(records, is_pooled=by != "seed")
     cells = grid.records
     if not grid.varied:
-        same = "one cell" if len(cells) == 1 else f"{len(cells)} cells, all alike"
+        same = "one cell" if len(grid.cells) == 1 else f"{len(grid.cells)} cells, all alike"
+        seeds = "" if len(grid.cells) == 1 else " but for their seeds"
         raise BadInput(
-            f"there is nothing to compare: {same} ({_name_point(grid.points[0])}).",
+            f"there is nothing to compare: {same}{seeds} ({_name_point(grid.points[0])}).",
+            "Say --by seed." if seeds else
             "Name a sweep that varies something, or the folder of a second run.",
-        )
+        )  # fmt: skip
     by = grid.choose_field() if by is None else grid.resolve_field(by)
     if by not in grid.varied:
         raise grid.refuse_field(by)
@@ -148,8 +155,9 @@ def pair_by_field(
         )
     paired = {id(record) for pair in pairs for record in (pair.baseline, pair.candidate)}
     notes = [f"no counterpart: {grid.place(cell)}" for cell in cells if id(cell) not in paired]
-    if len(cells) < len(records):
-        notes.append(f"measured more than once: {len(records) - len(cells)}; the newest counts")
+    if len(grid.cells) < len(records):
+        again = len(records) - len(grid.cells)
+        notes.append(f"measured more than once: {again}; the newest counts")
     return Selection(tuple(pairs), tuple(notes))
 
 
@@ -171,23 +179,35 @@ class Series:
 
 class CellGrid:
     """Cells in the order in which they were asked for, of one measured twice the newest: points,
-    each a mapping from field to word, and the fields that tell them apart."""
+    each a mapping from field to word, and the fields that tell them apart. Cells that differ in the
+    seed alone are one, unless `is_pooled` is false."""
 
-    def __init__(self, records: Sequence[Record]) -> None:
+    def __init__(self, records: Sequence[Record], is_pooled: bool = True) -> None:
         newest = {each.cell: each for each in sorted(records, key=lambda each: each.started_at)}
-        self.records = [newest[cell] for cell in dict.fromkeys(each.cell for each in records)]
-        self.points = align_words(self.records)
-        self._words = {each.cell: own for each, own in zip(self.records, self.points, strict=True)}
-        self._fields = {each.cell: each.spec.fields for each in self.records}
-        sweeps = [each.sweep for each in self.records if each.sweep]
+        self.cells = [newest[cell] for cell in dict.fromkeys(each.cell for each in records)]
+        """Each with its own record; `records` has replicates as one."""
+        groups = group_replicates(self.cells) if is_pooled else [[cell] for cell in self.cells]
+        self.records = [pool_replicates(group) for group in groups]
+        self.seeds = {group[0].cell: len(group) for group in groups}
+        """The number of seeds that a cell of `records` was measured with."""
+        words = align_words(self.cells)
+        self._words = {each.cell: own for each, own in zip(self.cells, words, strict=True)}
+        self.points = [self._words[each.cell] for each in self.records]
+        self._fields = {each.cell: each.spec.fields for each in self.cells}
+        sweeps = [each.sweep for each in self.cells if each.sweep]
         self.swept = [name for sweep in sweeps for name in sweep.swept]
         """As its sweep knows them, in the order in which they were typed."""
         values: dict[str, dict[str, None]] = {name: {} for name in self.swept}
-        for point in self.points:
+        for point in words:
             for name, value in point.items():
                 values.setdefault(name, {})[value] = None
         self.values = {name: list(each) for name, each in values.items()}
-        self.varied = [name for name, each in self.values.items() if len(each) > 1]
+        self.has_replicates = len(self.records) < len(self.cells)
+        self.varied = [
+            name
+            for name, each in self.values.items()
+            if len(each) > 1 and not (self.has_replicates and name == "seed")
+        ]
         """The field that was swept first comes first."""
 
     def word(self, record: Record, name: str) -> str:
@@ -243,6 +263,14 @@ class CellGrid:
     def place(self, cell: Record) -> str:
         own = self._words[cell.cell]
         return " ".join(f"{name}={own[name]}" for name in self.varied if name in own)
+
+    def list_fields(self) -> list[str]:
+        """Return the fields that vary by themselves: none whose value follows from another's."""
+        fields: list[str] = []
+        for name in self.varied:
+            if not any(self._follows(name, field) for field in fields):
+                fields.append(name)
+        return fields
 
     def resolve_field(self, by: str) -> str:
         """Return the field that is meant: its last part will do where only one that varies ends
@@ -382,7 +410,7 @@ def pair_by_path(groups: Mapping[str, Sequence[Record]], baseline: str | None = 
                 alone = [record for cell, record in here.items() if cell not in there]
                 notes += [f"only in {place}: {_name_point(list_words(record))}" for record in alone]
         if pairs:
-            return Selection(tuple(pairs), tuple(notes))
+            return Selection(tuple(_pool_pairs(pairs)), tuple(notes))
     if all(len(records) == 1 for records in groups.values()):
         return Selection(
             tuple(_pair_runs(groups[first][0], groups[name][0], (first, name)) for name in others)
@@ -391,6 +419,22 @@ def pair_by_path(groups: Mapping[str, Sequence[Record]], baseline: str | None = 
         f"{first} and {others[0]} have no cell in common: they differ in {', '.join(varied)}.",
         "Say --by FIELD to compare between the values of one of these.",
     )
+
+
+def _pool_pairs(pairs: Sequence[Pair]) -> list[Pair]:
+    """Return the pairs, those whose cells differ in the seed alone as one."""
+    groups: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        key = (pair.candidate_name, identify_replicates(pair.candidate))
+        groups.setdefault(key, []).append(pair)
+    return [
+        replace(
+            group[0],
+            baseline=pool_replicates([pair.baseline for pair in group]),
+            candidate=pool_replicates([pair.candidate for pair in group]),
+        )
+        for group in groups.values()
+    ]
 
 
 def _identify_work(record: Record) -> str:

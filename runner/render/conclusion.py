@@ -1,115 +1,202 @@
-"""The sentence to take away from a comparison: the terminal and the sweep's page begin with it."""
+"""The sentences to take away from a sweep or a comparison: the terminal, the pages and the store
+begin or end with them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
-from runner.analysis.comparison import OUTCOME, Comparison, ComparisonRow, RowVerdict
-from runner.analysis.selection import PairKey, name_value
-from runner.metrics import HEADLINES, METRICS, STEP_SECONDS, Metric, format_metric
+from runner.analysis.comparison import OUTCOME, Comparison, ComparisonRow
+from runner.analysis.effects import Effect, find_effects, group_rows, has_more
+from runner.analysis.selection import CellGrid, shorten_field
+from runner.metrics import HEADLINES, METRICS, Metric, format_metric
+from runner.records import Record
+from runner.render.words import count_things
 
-_APART = (RowVerdict.BETTER, RowVerdict.WORSE)
+_TWICE = 1.95
+"""From this ratio on `2 times as much` is said, below it `90 % more`."""
+
+
+def describe_sweep(records: Sequence[Record]) -> str:
+    """Return what a sweep found, a sentence a metric: the effect of each swept field, the largest
+    first. The records need their trials; it is empty where they are one cell."""
+    grid = CellGrid(records)
+    return " ".join(list_sentences(grid, find_effects(grid)))
+
+
+def list_sentences(grid: CellGrid, effects: Sequence[Effect]) -> list[str]:
+    """Return the sentences of cells whose effects are known."""
+    sentences = _write_sentences(effects) or _describe_replicates(grid)
+    ended = Counter(cell.outcome.words for cell in grid.cells if not cell.outcome.completed)
+    cells = count_things(len(grid.cells), "cell")
+    return [*sentences, *(f"{count} of {cells}: {words}." for words, count in ended.items())]
 
 
 def conclude(comparison: Comparison) -> str:
-    """Return a sentence on the pair that memory, or else time, tells apart furthest."""
-    by_pair: dict[PairKey, list[ComparisonRow]] = {}
-    for row in comparison.rows:
-        by_pair.setdefault(row.pair_key, []).append(row)
-    whole = [rows for rows in by_pair.values() if rows[0].metric != OUTCOME]
-    rows = max(reversed(whole or list(by_pair.values())), key=_rank_pair)
-    memory, time = _find_headlines(rows)
-    clauses = [_describe_memory(memory)] if memory else []
-    if rows[0].metric == OUTCOME:
-        clauses = [rows[0].reason + _describe_place(rows[0])]
-    elif time:
-        clauses.append(_describe_time(time, is_alone=not clauses))
-    elif not memory:
-        clauses = [_describe_row(rows[0])]
-    missing = len(by_pair) - len(whole)
-    if whole and missing:
-        clauses.append(f"in {missing} of {len(by_pair)} pairs a cell did not complete")
+    """Return what the rows of a comparison say, a sentence a metric."""
+    ended = [row for row in comparison.rows if row.metric == OUTCOME]
+    figures = [row for row in comparison.rows if row.metric != OUTCOME]
+    sentences = _write_sentences(group_rows(figures))
+    if ended:
+        pairs = len({row.pair_key for row in comparison.rows})
+        count = f"In {len(ended)} of {pairs} pairs a cell did not complete; " * (pairs > 1)
+        sentences.append(f"{count}{ended[0].reason}.")
+    return " ".join(sentences)
+
+
+def _describe_replicates(grid: CellGrid) -> list[str]:
+    """Return the headline figures of the one cell that there is, where it had several seeds."""
+    if not grid.has_replicates or len(grid.records) > 1:
+        return []
+    (record,) = grid.records
+    sentences = []
+    for name in HEADLINES:
+        value = record.metrics.get(name)
+        if value is not None:
+            low, high = record.intervals.get(name, (value, value))
+            seeds = f"over {count_things(len(grid.cells), 'seed')}"
+            sentences.append(f"{_name_metric(name)}: {_write_range(name, [low, high])} {seeds}.")
+    return sentences
+
+
+def choose_headlines(effects: Sequence[Effect]) -> list[str]:
+    """Return the metrics that speak: peak memory and the steady step, or else the first of their
+    kind, and what grows."""
+    names = [name for name in METRICS if any(effect.metric == name for effect in effects)]
+    sizes = [n for n in names if METRICS[n].is_memory and not METRICS[n].is_growth]
+    times = [n for n in names if METRICS[n].is_time]
+    chosen = [*sizes[:1], *(name for name in HEADLINES if name in times)] or times[:1]
+    for effect in effects:
+        if METRICS[effect.metric].is_growth and any(map(_has_grown, effect.rows)):
+            chosen.append(effect.metric)
+    return [name for name in names if name in chosen] or names[:1]
+
+
+def _has_grown(row: ComparisonRow) -> bool:
+    return bool(row.baseline_value or row.candidate_value)
+
+
+def _write_sentences(effects: Sequence[Effect]) -> list[str]:
+    return [
+        f"{_name_metric(name)}: {_join_effects([e for e in effects if e.metric == name])}."
+        for name in choose_headlines(effects)
+    ]
+
+
+def _join_effects(effects: Sequence[Effect]) -> str:
+    """Return the effects of one metric: those that there are, those that are none, the unclear."""
+    none = [effect for effect in effects if effect.is_none]
+    unclear = [effect for effect in effects if effect.is_unclear]
+    clauses = [
+        describe_effect(effect)
+        for effect in effects
+        if not effect.field or not (effect.is_none or effect.is_unclear)
+    ]
+    for what, alike in (("no difference", none), ("unclear", unclear)):
+        if fields := [shorten_field(effect.field) for effect in alike if effect.field]:
+            clauses.append(f"{what} by {', '.join(fields)}")
+    counts = [effect.more_processes for effect in unclear if effect.field]
+    if counts and all(counts):
+        most = max(count or 0 for count in counts)
+        clauses[-1] += (
+            f" ({count_things(most, 'more process', 'more processes')} a cell would tell)"
+        )
     return "; ".join(clauses)
 
 
-def _rank_pair(rows: Sequence[ComparisonRow]) -> tuple[float, ...]:
-    """Return how far apart memory is found to be, then how far time; of cells that did not
-    complete, whether one of the two got further."""
-    if rows[0].metric == OUTCOME:
-        return float(rows[0].verdict is not RowVerdict.NOT_COMPARABLE), 0.0
-    ranks = []
-    for row in _find_headlines(rows):
-        if row is None or row.verdict not in _APART:
-            ranks.append(0.0)
-        else:
-            ranks.append(abs(math.log(row.ratio)) if row.ratio and row.ratio > 0 else math.inf)
-    return tuple(ranks)
+def describe_effect(effect: Effect) -> str:
+    """Return `eager needs 12 to 16 times as much as graph with tape, as much with none`."""
+    verb = _choose_verb(METRICS[effect.metric])
+    subject, other = f"{effect.candidate} {verb} ", _name_other(effect)
+    if effect.is_unclear:
+        reason = effect.rows[0].explanation if len(effect.rows) == 1 else "unclear"
+        return f"{effect.candidate} against {other}: {reason}"
+    if effect.trend and effect.trend.ratio:
+        ratios = [row.ratio for row in effect.rows if row.ratio]
+        amount, than = _describe_ratios([effect.trend.ratio])
+        cells = f"{min(ratios):,.3g} to {max(ratios):,.3g} times"
+        against = effect.less if has_more(effect.trend) else effect.more
+        parts = [f"{amount} {than} {other} on average ({cells})"]
+        parts += (
+            [f"{_describe_ratios(_list_ratios(against))[0]}{_write_place(effect, against)}"]
+            if against
+            else []
+        )
+        return subject + ", ".join(parts)
+    if effect.is_none:
+        return f"{subject}as much as {other}"
+    parts = []
+    for rows in (effect.more, effect.less, effect.same):
+        if rows:
+            parts.append(_describe_rows(effect, rows, "" if parts else other))
+    if effect.unsettled:
+        parts.append(f"unclear{_write_place(effect, effect.unsettled)}")
+    return subject + ", ".join(parts)
 
 
-def _find_headlines(
-    rows: Sequence[ComparisonRow],
-) -> tuple[ComparisonRow | None, ComparisonRow | None]:
-    """Return the rows that speak for memory and for time: peak memory and the steady step, or else
-    the first of their kind."""
-
-    def find(is_kind: Callable[[Metric], bool]) -> ComparisonRow | None:
-        ours = [row for row in rows if row.metric != OUTCOME and is_kind(METRICS[row.metric])]
-        return next((row for row in ours if row.metric in HEADLINES), ours[0] if ours else None)
-
-    return find(lambda metric: metric.is_memory), find(lambda metric: metric.is_time)
+def _choose_verb(metric: Metric) -> str:
+    if metric.is_memory and not metric.is_growth:
+        return "needs"
+    return "takes" if metric.is_time else "has"
 
 
-def _name_metric(row: ComparisonRow) -> str:
-    metric = METRICS[row.metric]
-    return metric.noun or metric.label
+def _name_other(effect: Effect) -> str:
+    """Return the baseline's name, without the name of the field where the candidate's begins so."""
+    prefix = f"{shorten_field(effect.field)} " if effect.field else ""
+    return effect.baseline.removeprefix(prefix)
 
 
-def _describe_place(row: ComparisonRow) -> str:
-    """Return where in the grid the pair stands: ` at while_loop, batch 512`, or nothing."""
-    words = [name_value(name, value) for name, value in row.held.items()]
-    return f" at {', '.join(words)}" if words else ""
+def _write_place(effect: Effect, rows: Sequence[ComparisonRow]) -> str:
+    if len(rows) == len(effect.rows):
+        return ""
+    place = effect.find_place(rows)
+    return f" with {place}" if place else f" in {len(rows)} of {len(effect.rows)}"
 
 
-def _describe_memory(row: ComparisonRow) -> str:
-    is_settled = row.verdict in (*_APART, RowVerdict.SAME)
-    if not (METRICS[row.metric].noun and row.ratio and is_settled):
-        return _describe_row(row)
-    amount = "as much" if row.verdict is RowVerdict.SAME else _describe_amount(row.ratio)
-    than = "as" if amount.endswith("as much") else "than"
-    needs = f"{row.candidate} needs {amount} {_name_metric(row)} {than}"
-    return f"{needs} {row.baseline}{_describe_place(row)}"
-
-
-def _describe_time(row: ComparisonRow, is_alone: bool) -> str:
-    """Return a clause on the pair that the clause before has named, unless it stands alone."""
-    if row.metric != STEP_SECONDS:
-        return _describe_row(row) if is_alone else f"{_name_metric(row)} is {row.explanation}"
-    if row.verdict is RowVerdict.SAME:
-        clause = f"time is the same within {row.same_within}"
-    elif row.ratio and row.verdict in _APART:
-        clause = f"a step takes {_describe_amount(row.ratio)} time"
+def _describe_rows(effect: Effect, rows: Sequence[ComparisonRow], other: str) -> str:
+    """Return `12 to 16 times as much as graph with tape`; where no other is named, without it."""
+    ratios = _list_ratios(rows)
+    if rows is effect.same:
+        words = "as much" + f" as {other}" * bool(other)
+    elif len(ratios) < len(rows):  # of nothing there is no multiple
+        theirs = _write_range(effect.metric, [row.baseline_value for row in rows])
+        words = _write_range(effect.metric, [row.candidate_value for row in rows])
+        words += f", {effect.baseline} {theirs}"
     else:
-        clause = f"time is {row.explanation}"
-    named = f"{row.candidate} against {row.baseline}{_describe_place(row)}: "
-    return named + clause if is_alone else clause
+        amount, than = _describe_ratios(ratios)
+        words = amount + f" {than} {other}" * bool(other)
+    return words + _write_place(effect, rows)
 
 
-def _describe_row(row: ComparisonRow) -> str:
-    one, other = (
-        value if isinstance(value, str) else format_metric(row.metric, value)
-        for value in (row.candidate_value, row.baseline_value)
-    )
-    return (
-        f"{_name_metric(row)}{_describe_place(row)} of {row.candidate} is {one}, of "
-        f"{row.baseline} {other}: {row.explanation}"
-    )
+def _list_ratios(rows: Sequence[ComparisonRow]) -> list[float]:
+    return [row.ratio for row in rows if row.ratio]
 
 
-def _describe_amount(ratio: float) -> str:
-    """Return `3.1 times as much`, `12 % more` or `68 % less`."""
-    if ratio >= 1.95:
-        return f"{ratio:,.1f} times as much"
-    share = abs(ratio - 1) * 100
-    digits = f"{share:.2g}" if share < 99.5 else "over 99"
-    return f"{digits} % {'less' if ratio < 1 else 'more'}"
+def _describe_ratios(ratios: Sequence[float]) -> tuple[str, str]:
+    """Return `12 to 16 times as much` and `as`, or `10 to 20 % more` and `than`."""
+    low, high = min(ratios), max(ratios)
+    if high >= _TWICE:
+        return f"{_join_range(f'{low:,.3g}', f'{high:,.3g}')} times as much", "as"
+    shares = sorted((abs(low - 1), abs(high - 1)))
+    words = _join_range(*map(_write_share, shares))
+    return f"{words} % {'more' if high > 1 else 'less'}", "than"
+
+
+def _write_share(share: float) -> str:
+    percent = f"{100 * share:.2g}"
+    return percent if float(percent) < 100 else "99.9"
+
+
+def _write_range(name: str, values: Sequence[float | str | None]) -> str:
+    known = [value for value in values if isinstance(value, int | float)]
+    return _join_range(*(format_metric(name, value) for value in (min(known), max(known))))
+
+
+def _join_range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _name_metric(name: str) -> str:
+    metric = METRICS[name]
+    noun = metric.noun or metric.label
+    return noun[0].upper() + noun[1:]

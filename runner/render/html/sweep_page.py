@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element
 
 from runner.analysis import comparison, objective, selection
 from runner.analysis.comparison import Comparison
+from runner.analysis.effects import find_effects
 from runner.analysis.selection import CellGrid
 from runner.errors import BadInput
 from runner.metrics import (
@@ -27,7 +28,7 @@ from runner.metrics import (
 from runner.records import Record, Status, UnreadableRecord
 from runner.render import peak
 from runner.render.comparison import make_comparison_table
-from runner.render.conclusion import conclude
+from runner.render.conclusion import list_sentences
 from runner.render.html import charts, peak_sections, provenance
 from runner.render.html.elements import Node, draw_sections, tag, write_document
 from runner.render.html.lives import draw_two_lives
@@ -75,16 +76,15 @@ def draw_sweep_page(
         ("Measured on", [provenance.list_environment(grid.records)]),
     ]
     sentences = [search.write_sentence()] if search else []
-    if compared and not search:
-        sentences = [f"{conclude(compared)}."]
-    laws = filter(None, (each.write_sentence() for each in scalings))
-    command, title = provenance.find_sweep_command(folder, grid.records), _write_title(grid)
+    if not search:
+        sentences = list_sentences(grid, find_effects(grid))
+    command = provenance.find_sweep_command(folder, grid.cells)
+    title = _write_title(grid)
     header = tag(
         "header",
         tag("h1", title),
         tag("p.asked", " · ".join(_count_cells(grid, folder))),
         (tag("p.sentence", words) for words in sentences),
-        (tag("p.sentence.second", words) for words in laws),
         provenance.draw_code(command) if command else None,
     )
     return write_document(

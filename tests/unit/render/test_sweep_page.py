@@ -13,10 +13,9 @@ import pytest
 
 from runner import records
 from runner.allocations import Allocations
-from runner.analysis import comparison, selection
 from runner.records import Record, Status, SweepPlace
 from runner.render import html
-from runner.render.conclusion import conclude
+from runner.render.conclusion import describe_sweep
 from tests.factories import completed, failed, kept, sweep_of_nine
 from tests.unit.render.known import PEAK, PEAK_BYTES, make_known_run
 from tests.unit.render.pages import Element, parse_page
@@ -51,13 +50,12 @@ def give_own_cells(found: list[Record]) -> list[Record]:
     return [dataclasses.replace(each, cell=f"cell {each.id}") for each in found]
 
 
-def test_it_begins_with_the_sentence_that_compare_ends_with(
-    page: Element, sweep_folder: Path
-) -> None:
+def test_it_begins_with_what_each_swept_field_does(page: Element, sweep_folder: Path) -> None:
     cells = [records.read(folder) for folder in records.find(sweep_folder)]
-    compared = comparison.compare(selection.pair_by_field(cells).pairs)
-    first, *_ = page.all("p", class_="sentence")
-    assert first.text == f"{conclude(compared)}."
+    sentences = [each.text for each in page.all("p", class_="sentence")]
+    assert " ".join(sentences) == describe_sweep(cells)
+    assert sentences[0].startswith("Peak memory: python_loop needs ")
+    assert sentences[-1] == "1 of 9 cells: out of memory in first_call."
     assert page.all("h1")[0].text == ("python_loop, while_loop, numpy_loop × batch 32, 128, 512")
     assert "9 cells: 8 completed, 1 out of memory" in page.all("p", class_="asked")[0].text
 
@@ -88,8 +86,6 @@ def test_memory_along_a_swept_number_has_its_law(tmp_path: Path) -> None:
         sweep_along("scenario.iterations", [10, 25, 50, 100], scenario="python_loop")
     )
     page = write_and_parse(cells, tmp_path / "sweep")
-    _, second = page.all("p", class_="sentence")
-    assert second.text == "Peak memory is linear in iterations."
     row = page.section("Peak memory against scenario.iterations").table()[1]
     assert row == [
         *("every cell", "linear in iterations", "0.90"),
@@ -110,12 +106,15 @@ def test_memory_along_an_argument_of_the_user_s_is_drawn_as_well(tmp_path: Path)
     assert page.section("Peak memory against scenario.arguments.width")
 
 
-def test_memory_that_does_not_follow_the_number_is_flat(tmp_path: Path) -> None:
+def test_memory_that_does_not_follow_the_number_is_said_to_make_no_difference(
+    tmp_path: Path,
+) -> None:
     cells = give_own_cells(
         sweep_along("scenario.iterations", [10, 25, 50, 100], scenario="while_loop")
     )
     page = write_and_parse(cells, tmp_path / "sweep")
-    assert page.all("p", class_="sentence")[1].text == "Peak memory is flat."
+    first, *_ = page.all("p", class_="sentence")
+    assert first.text == "Peak memory: no difference by iterations."
 
 
 def test_lines_on_each_other_are_one_and_what_has_no_peak_says_where(page: Element) -> None:
