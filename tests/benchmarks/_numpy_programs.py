@@ -10,6 +10,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 import tensorflow as tf
 
 Step = Callable[[], object]
@@ -78,6 +79,22 @@ def traced_constant(elements: int) -> Step:
     array, given = make(elements), tf.ones([elements])
     add = tf.function(lambda tensor: tensor + tf.constant(array))
     return lambda: add(given)
+
+
+def converted(elements: int) -> Step:
+    """Another dtype, another order, a list, a series of pandas'; as a graph's argument."""
+    double = tf.function(lambda tensor: tensor)
+
+    def step() -> list[Any]:
+        return [
+            tf.constant(make(elements).astype(np.float64), tf.float32),
+            tf.convert_to_tensor(np.ones((elements, 2), np.float32)[:, 0]),
+            tf.raw_ops.Pack(values=[make(elements)]),
+            tf.constant(pd.Series(make(elements))),
+            double(make(elements)),
+        ]
+
+    return step
 
 
 def scalars(elements: int) -> Step:

@@ -39,6 +39,7 @@ TRUTH: dict[str, tuple[str, Callable[[int], int | None]]] = {
     "tensor_slices": ("tensor_live_bytes", lambda elements: 8 * _row_bytes(elements) + 64),
     "py_function": ("tensor_live_bytes", lambda elements: 3 * 4 * elements),
     "traced_constant": ("tensor_live_bytes", lambda elements: 2 * 4 * elements),
+    "converted": ("tensor_step_peak_bytes", lambda elements: 5 * 4 * elements),
     "scalars": ("tensor_live_bytes", lambda elements: 6 * 4),
     "fit": ("tensor_peak_bytes", lambda elements: None),
 }

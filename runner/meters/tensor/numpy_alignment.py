@@ -3,47 +3,56 @@
 TensorFlow takes an array over, and asks its allocator for nothing, where the array's memory begins
 at a multiple of 64 bytes (`EIGEN_MAX_ALIGN_BYTES`, in `TF_NewTensor`); else it copies it. Where
 malloc puts an array is chance: four arrays of 400 kB that a step held were read as 0.4 to 1.6 MB,
-and differed from command to command. So each block of NumPy's begins 16 bytes beyond a multiple:
+and differed from command to command.
 
-    multiples of 64    |               |               |               |
-    malloc's block          [-----------------------------------------]
-    NumPy's array                          [---------------------]         TensorFlow copies it
+So what begins at a multiple of 64 is copied at the doors where Python hands it over; and what a
+door makes of an array (another dtype, another order) begins elsewhere, too. For that NumPy has
+another data handler within a door (NEP 49, https://numpy.org/neps/nep-0049.html):
 
-NumPy asks a data handler for memory (NEP 49, https://numpy.org/neps/nep-0049.html). Which one is a
-matter of the thread's context, and threads of TensorFlow's that call Python have a new one: so the
-functions of NumPy's default handler are replaced, where every thread finds them. Arrays that were
-there before go back to the function that they came from.
+    the program                                          NumPy's own memory, as in plain Python
+      a door: TensorFlow converts an array               blocks that begin between multiples of 64
+        the program, called from there (py_function)     NumPy's own again
 
-What is not a block of NumPy's may begin anywhere: a slice, a mapped file, an array that was there
-before. Such a one is copied at the doors where Python hands it over. Host memory then holds some
-arrays twice, for a moment or for good; the tensors of the trial have each once, and host figures
-come from other trials.
+Of the handler only `malloc` is Python. The others are CPython's own functions: NumPy calls `free`
+while an exception is pending, which Python that ran then would swallow.
 
-It is for a whole process, to its end.
+Host memory then holds some arrays twice, for a moment or for good; the tensors of the trial have
+each once, and host figures come from other trials. It is for a whole process, to its end.
 """
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 ALIGNMENT = 64
-_BEYOND = 16
-"""The alignment of malloc's blocks, and of the widest of NumPy's types."""
 
-_DEFAULT_HANDLER = 306
-"""The place of `PyDataMem_DefaultHandler` in NumPy's C API, since 1.22."""
+_SET_HANDLER, _DEFAULT_HANDLER = 304, 306
+"""The places of `PyDataMem_SetHandler` and `PyDataMem_DefaultHandler` in NumPy's C API, since 1.22.
+"""
 
-_Malloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_Calloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t)
-_Realloc = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-_Free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_MOST_TRIES = 256
+"""Of glibc's blocks one in four is aligned; those that are given back come first the next time. Of
+jemalloc's large blocks each is."""
+
+# PYFUNCTYPE keeps Python's lock, which NumPy's own functions do as well.
+_Malloc = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+_Free = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Allocator(ctypes.Structure):
+    """CPython's `PyMemAllocatorEx`, and the end of NumPy's `PyDataMem_Handler`. NumPy hands `free`
+    the block's size as well, which CPython's does not read."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_void_p) for name in ("context", "malloc", "calloc", "realloc", "free")
+    )
 
 
 class _Handler(ctypes.Structure):
@@ -52,113 +61,101 @@ class _Handler(ctypes.Structure):
     _fields_ = (
         ("name", ctypes.c_char * 127),
         ("version", ctypes.c_uint8),
-        ("context", ctypes.c_void_p),
-        ("malloc", _Malloc),
-        ("calloc", _Calloc),
-        ("realloc", _Realloc),
-        ("free", _Free),
+        ("allocator", _Allocator),
     )
 
 
-_installed: list[object] = []
-"""The functions that C calls, kept for as long as the process lives."""
+class UnalignedMemory:
+    """NumPy's memory while TensorFlow converts arrays: blocks begin between multiples of 64."""
+
+    def __init__(self) -> None:
+        """Raise `RuntimeError` where this NumPy keeps its memory in a way that is not known."""
+        core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
+        api = importlib.import_module(f"{core}._multiarray_umath")._ARRAY_API
+        get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        get_pointer.restype = ctypes.c_void_p
+        get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+        make_capsule = ctypes.pythonapi.PyCapsule_New
+        make_capsule.restype = ctypes.py_object
+        make_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+        entries = ctypes.cast(get_pointer(api, None), ctypes.POINTER(ctypes.c_void_p))
+        place = ctypes.cast(entries[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.py_object))
+        self._numpys: object = place[0]
+        default = _Handler.from_address(get_pointer(self._numpys, b"mem_handler"))
+        if (default.name, default.version) != (b"default_allocator", 1):
+            raise RuntimeError(
+                f"NumPy {np.__version__} keeps its memory in a way that is not known"
+            )
+
+        raw = _Allocator()
+        raw_domain = 0  # PYMEM_DOMAIN_RAW: malloc, or what watches it (PYTHONMALLOC, tracemalloc)
+        ctypes.pythonapi.PyMem_GetAllocator(raw_domain, ctypes.byref(raw))
+        # Python may end with arrays that are freed by this: so it must never go.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        self._malloc = _Malloc(_make_malloc(_Malloc(raw.malloc), _Free(raw.free)))
+        malloc = ctypes.cast(self._malloc, ctypes.c_void_p).value
+        own = _Allocator(raw.context, malloc, raw.calloc, raw.realloc, raw.free)
+        self._handler = _Handler(b"between_multiples_of_64", 1, own)
+        self._ours = make_capsule(ctypes.addressof(self._handler), b"mem_handler", None)
+        self._set = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(entries[_SET_HANDLER])
+
+    @contextmanager
+    def use(self, *, numpys: bool = False) -> Iterator[None]:
+        """Have this thread's arrays in this memory; or in NumPy's own, within such a block."""
+        before = self._set(self._numpys if numpys else self._ours)
+        try:
+            yield
+        finally:
+            self._set(before)
+
+
+def _make_malloc(malloc: Any, free: Any) -> Callable[[int | None, int], int | None]:
+    def malloc_unaligned(context: int | None, size: int) -> int | None:
+        aside: list[int] = []
+        block: int | None = malloc(context, size)
+        while block and block % ALIGNMENT == 0 and len(aside) < _MOST_TRIES:
+            aside.append(block)
+            # Of four sizes in turn: blocks of one size may all lie a multiple of 64 apart.
+            block = malloc(context, size + 16 * (len(aside) % 4))
+        for unused in aside:
+            free(context, unused)
+        return block
+
+    return malloc_unaligned
+
+
+_memories: list[UnalignedMemory] = []
+"""The one of the process, once it is installed."""
 
 
 def install() -> None:
     """Have every array copied from now on, on every thread. Raise `RuntimeError` where this NumPy's
     memory can't be had; then arrays count or not as it happens."""
-    if not _installed:
-        _installed.extend(_replace_functions(_find_handler()))
-        _guard_doors()
-
-
-def _find_handler() -> _Handler:
-    core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
-    module = importlib.import_module(f"{core}._multiarray_umath")
-    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    get_pointer.restype = ctypes.c_void_p
-    get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    functions = ctypes.cast(get_pointer(module._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    place = ctypes.cast(functions[_DEFAULT_HANDLER], ctypes.POINTER(ctypes.py_object))
-    handler = _Handler.from_address(get_pointer(place[0], b"mem_handler"))
-    if (handler.name, handler.version) != (b"default_allocator", 1):
-        raise RuntimeError(f"NumPy {np.__version__} keeps its memory in a way that is not known")
-    return handler
-
-
-def _replace_functions(handler: _Handler) -> tuple[object, ...]:
-    """Put blocks between multiples of the alignment; return what must stay alive for that.
-
-    The functions are called under Python's lock. They must not raise, nor make an array.
-    """
-    libc = ctypes.CDLL(None)
-    libc.malloc.restype = libc.calloc.restype = libc.realloc.restype = ctypes.c_void_p
-    libc.malloc.argtypes = [ctypes.c_size_t]
-    libc.calloc.argtypes = [ctypes.c_size_t, ctypes.c_size_t]
-    libc.realloc.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    libc.free.argtypes = [ctypes.c_void_p]
-    # Functions of their own: fields of the structure read what it has now.
-    old_realloc, old_free = (
-        kind(ctypes.cast(function, ctypes.c_void_p).value or 0)
-        for kind, function in ((_Realloc, handler.realloc), (_Free, handler.free))
-    )
-    blocks: dict[int, int] = {}
-    """By where NumPy's array begins, where malloc's block does."""
-
-    def place(block: int | None) -> int | None:
-        if not block:
-            return None  # no memory is left
-        # Up to the next multiple of 64, then 16 more: 64 + 16 bytes more than asked for always do.
-        at = -(-block // ALIGNMENT) * ALIGNMENT + _BEYOND
-        blocks[at] = block
-        return at
-
-    def malloc(context: int | None, size: int) -> int | None:
-        return place(libc.malloc(size + ALIGNMENT + _BEYOND))
-
-    def calloc(context: int | None, count: int, size: int) -> int | None:
-        return place(libc.calloc(1, count * size + ALIGNMENT + _BEYOND))
-
-    def realloc(context: int | None, at: int, size: int) -> int | None:
-        block = blocks.pop(at, None)
-        if block is None:
-            moved = old_realloc(context, at, size)
-            return int(moved) if moved else None
-        moved = libc.realloc(block, size + ALIGNMENT + _BEYOND)
-        if not moved:
-            blocks[at] = block
-            return None
-        offset, now = at - block, place(moved)
-        assert now is not None
-        if now - moved != offset:  # realloc has kept the distance to its block, not to 64
-            ctypes.memmove(now, moved + offset, size)
-        return now
-
-    def free(context: int | None, at: int, size: int) -> None:
-        block = blocks.pop(at, None)
-        if block is None:
-            old_free(context, at, size)
-        else:
-            libc.free(block)
-
-    new = (_Malloc(malloc), _Calloc(calloc), _Realloc(realloc), _Free(free))
-    handler.malloc, handler.calloc, handler.realloc, handler.free = new
-    # When Python is taken down, nothing of its can be called: what then goes is left to the kernel.
-    nothing = _Free(ctypes.cast(libc.getpid, ctypes.c_void_p).value or 0)
-    atexit.register(setattr, handler, "free", nothing)
-    return (*new, old_realloc, old_free, nothing)
+    if not _memories:
+        _memories.append(UnalignedMemory())
+        _guard_doors(_memories[0])
 
 
 def copy_if_aligned(value: Any) -> Any:
-    """Return a copy that TensorFlow will copy, of an array of numbers that it may take over; else
-    the value itself."""
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "biufcV":
+    """Return a copy, of an array of numbers that TensorFlow may take over, or would bring in order
+    first; else the value itself."""
+    array = value
+    if _has_array(value) and not isinstance(value, np.ndarray | np.generic):
+        with suppress(Exception):  # it is TensorFlow's to say what is wrong with it
+            array = value.__array__()
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "biufcV" or not array.size:
         return value
-    is_aligned = value.__array_interface__["data"][0] % ALIGNMENT == 0
-    return value.copy(order="K") if is_aligned and value.size else value
+    is_aligned = array.__array_interface__["data"][0] % ALIGNMENT == 0
+    return array.copy() if is_aligned or not array.flags.c_contiguous else value
 
 
-def _guard_doors() -> None:
+def _has_array(value: Any) -> bool:
+    """Return whether TensorFlow would read an array out of it: out of a pandas series, say."""
+    return hasattr(value, "__array__") and not hasattr(value, "__tf_tensor__")
+
+
+def _guard_doors(memory: UnalignedMemory) -> None:
     """Wrap the functions by which Python hands arrays to TensorFlow's runtime."""
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.client import pywrap_tf_session
@@ -169,21 +166,63 @@ def _guard_doors() -> None:
         plain = getattr(owner, name)
         setattr(owner, name, functools.wraps(plain)(make(plain)))
 
-    def guard_arguments(enter: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: enter(*map(copy_if_aligned, args), **kwargs)
+    def guard_conversion(convert: Any) -> Callable[..., Any]:
+        def through(*args: Any, **kwargs: Any) -> Any:
+            with memory.use():
+                return convert(*map(copy_if_aligned, args), **kwargs)
 
-    def guard_result(make: Any) -> Callable[..., Any]:
-        return lambda *args, **kwargs: copy_if_aligned(make(*args, **kwargs))
+        return through
+
+    def guard_op(execute: Any) -> Callable[..., Any]:
+        def through(*args: Any) -> Any:
+            if not any(map(_is_numpys, args)):
+                return execute(*args)
+            with memory.use():
+                return execute(*map(_copy_arrays, args))
+
+        return through
 
     def guard_feeds(run: Any) -> Callable[..., Any]:
-        def through(session: Any, options: Any, feeds: dict[Any, Any], *rest: Any) -> Any:
-            copied = {key: copy_if_aligned(value) for key, value in feeds.items()}
+        def through(session: Any, options: Any, feeds: Any, *rest: Any) -> Any:
+            with memory.use():
+                copied = _copy_arrays(feeds)
             return run(session, options, copied, *rest)
 
         return through
 
-    wrap(constant_op, "convert_to_eager_tensor", guard_arguments)
-    wrap(pywrap_tfe, "TFE_Py_FastPathExecute", guard_arguments)
-    wrap(pywrap_tf_session, "TF_SessionRun_wrapper", guard_feeds)
+    def leave_memory(call: Any) -> Callable[..., Any]:
+        def through(*args: Any) -> Any:
+            with memory.use(numpys=True):
+                return call(*args)
+
+        return through
+
+    def guard_result(convert: Any) -> Callable[..., Any]:
+        def through(*args: Any, **kwargs: Any) -> Any:
+            with memory.use():
+                return copy_if_aligned(convert(*args, **kwargs))
+
+        return through
+
+    wrap(constant_op, "convert_to_eager_tensor", guard_conversion)
+    wrap(pywrap_tfe, "TFE_Py_FastPathExecute", guard_op)
+    for name in ("TF_SessionRun_wrapper", "TF_SessionPRun_wrapper", "TF_SessionRunCallable"):
+        wrap(pywrap_tf_session, name, guard_feeds)
+    wrap(script_ops.FuncRegistry, "__call__", leave_memory)
     plain = script_ops.FuncRegistry._convert
     script_ops.FuncRegistry._convert = staticmethod(guard_result(plain))
+
+
+def _is_numpys(argument: Any) -> bool:
+    """Return whether an op's argument has an array or is NumPy's number; or a list with such."""
+    if isinstance(argument, list | tuple):
+        return any(map(_has_array, argument))
+    return _has_array(argument)
+
+
+def _copy_arrays(argument: Any) -> Any:
+    if isinstance(argument, dict):
+        return {key: copy_if_aligned(value) for key, value in argument.items()}
+    if type(argument) in (list, tuple):
+        return type(argument)(map(copy_if_aligned, argument))
+    return copy_if_aligned(argument)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -15,23 +16,27 @@ import threading
 
 import numpy as np
 
-before = [np.full(size, 7.0) for size in (1, 100, 100_000)]
-from runner.meters.tensor import numpy_alignment
+from runner.meters.tensor.numpy_alignment import UnalignedMemory
 
-keep = numpy_alignment._replace_functions(numpy_alignment._find_handler())
+memory = UnalignedMemory()
 
 
 def check(array):
-    assert array.ctypes.data % 64 == 16, array.ctypes.data
+    assert array.ctypes.data % 64, array.ctypes.data
     return array
 
 
 def check_all():
-    for size in (1, 3, 7, 100, 1_000, 100_000, 10_000_000):
-        for dtype in ("int8", "float32", "complex128"):
-            assert not check(np.zeros(size, dtype)).any()
-            check(np.empty(size, dtype))
-            check(np.ones(size, dtype)[::2].copy())
+    kept = []
+    with memory.use():
+        for size in (*range(1, 100), 1_000, 100_000, 1_000_000):
+            for dtype in ("int8", "float32", "complex128"):
+                kept += [check(np.empty(size, dtype)), check(np.ones(size, dtype)[::2].copy())]
+                check(np.arange(size).astype(dtype))
+        for array in kept:  # freed and grown by whose turn it is
+            array.resize(2 * array.size, refcheck=False)
+    for array in kept:
+        array.resize(3 * array.size, refcheck=False)
 
 
 check_all()
@@ -42,23 +47,28 @@ thread.start()
 thread.join()
 assert not failed
 
-grown = np.arange(10.0)
-for size in (100, 33, 100_000, 12, 1_000_000, 10):
-    grown.resize(size, refcheck=False)
-    assert (check(grown)[:10] == np.arange(10.0)).all()
-for array in before:  # they have the memory that they had
-    array.resize(2 * array.size, refcheck=False)
-    assert array[0] == 7.0
-del before, array
-for _ in range(10_000):
-    np.ones(1_000) + np.ones(1_000)
-assert len(numpy_alignment._installed) == 0
-kept_until_python_ends = np.ones(100)
+with memory.use():
+    of_ours = np.arange(10.0)
+    with memory.use(numpys=True):
+        of_numpys = np.arange(10.0)
+    again = np.arange(10.0)
+handler = np._core.multiarray.get_handler_name
+assert handler(of_ours) == handler(again) == "between_multiples_of_64"
+assert handler(of_numpys) == handler() == "default_allocator"
+try:
+    with memory.use():
+        raise KeyError
+except KeyError:
+    assert handler() == "default_allocator"
+kept_until_python_ends = of_ours
 """
 
 
-def test_each_block_of_numpy_s_begins_beyond_a_multiple_of_64_on_every_thread() -> None:
-    done = subprocess.run([sys.executable, "-c", CHILD], capture_output=True, text=True)
+@pytest.mark.parametrize("watched", [{}, {"PYTHONMALLOC": "debug"}, {"PYTHONTRACEMALLOC": "1"}])
+def test_a_block_begins_between_multiples_of_64_on_every_thread(watched: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD], capture_output=True, text=True, env=os.environ | watched
+    )
     assert done.returncode == 0, done.stderr
 
 
