@@ -6,6 +6,7 @@ RunnerError
 ├── StoreError          the tracking store could not take a record  never ends a run
 │   └── StoreOutOfReach nor will it take the next one
 ├── ViewError           a file made of records can't be written     never ends a run
+├── CodeChanged         the user's code is not what it was          exit code 1
 ├── ServerError         the warm server could not be started        exit code 1
 └── WriteError          the results cannot be written               exit code 1
 
@@ -63,6 +64,10 @@ class ViewError(RunnerError):
 
 class ServerError(RunnerError):
     """The warm server could not be started, so no trial can run."""
+
+
+class CodeChanged(RunnerError):
+    """The user's code changed while it was measured, so nothing more can be added."""
 
 
 class WriteError(RunnerError):

@@ -4,13 +4,47 @@ between two. Core: standard library only."""
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Mapping
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from typing import Any
 
 from runner.machine import UserCode
 
 Files = dict[str, str]
 """A file as it is named from where the user stands, and the hash of what is in it."""
+
+
+EDITED = "changed after it was loaded"
+"""In place of the hash of a file whose content is not that of the code that ran."""
+
+_loaded: dict[str, tuple[float, int] | None] = {}
+"""The time and the size of each file when its code was loaded."""
+
+
+def watch_imports() -> None:
+    """Note of each module that this process imports from now on what its file was then."""
+    find_stats = SourceFileLoader.path_stats
+
+    def path_stats(loader: Any, path: str) -> Any:
+        note_loading(path)
+        return find_stats(loader, path)
+
+    SourceFileLoader.path_stats = path_stats  # type: ignore[assignment,method-assign]
+
+
+def note_loading(path: str) -> None:
+    """Note what a file is whose code is loaded now."""
+    _loaded[os.path.realpath(path)] = _read_stats(path)
+
+
+def _read_stats(path: str | Path) -> tuple[float, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 (each import does this)
+    except OSError:
+        return None
+    return status.st_mtime, status.st_size
 
 
 def hash_files(paths: Iterable[str]) -> Files:
@@ -63,6 +97,9 @@ def _hash_file(path: Path) -> str | None:
     try:
         if not path.is_file():  # a record may name a pipe, which nobody writes to
             return None
+        loaded = _loaded.get(os.path.realpath(path))
+        if loaded and loaded != _read_stats(path):
+            return EDITED
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
     except OSError:

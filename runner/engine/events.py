@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from runner.cell import TrialSpec
-from runner.errors import Interrupted, RunnerError, ServerError, WriteError
+from runner.errors import CodeChanged, Interrupted, RunnerError, ServerError, WriteError
 from runner.records import Outcome
 
 if TYPE_CHECKING:
     from runner.engine.run import Run
 
 
-Stop = Interrupted | ServerError | WriteError
+Stop = Interrupted | ServerError | CodeChanged | WriteError
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from runner.engine.open_runs import OpenRuns
 from runner.engine.requests import Executor, Source
 from runner.engine.run import Run
 from runner.engine.signals import defer_signals, stop_on_signals
-from runner.errors import Interrupted, ServerError, translate_write_error
+from runner.errors import CodeChanged, Interrupted, ServerError, translate_write_error
 
 
 def measure(
@@ -64,7 +64,7 @@ def measure(
                                 _close_run(run, source, notify)
                                 runs.forget(run)
                     requests = source.ask()
-            except (Interrupted, ServerError, OSError) as error:
+            except (Interrupted, ServerError, CodeChanged, OSError) as error:
                 stopped = translate_write_error(error) if isinstance(error, OSError) else error
                 runs.abandon(stopped)
             result = Result(folder, runs.outcomes, stopped, executor.still_running)

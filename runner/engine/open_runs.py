@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runner import paths, records, user_code
 from runner.engine.requests import Request
 from runner.engine.run import Run, open_run
-from runner.errors import BadInput, Interrupted, RunnerError
+from runner.errors import BadInput, CodeChanged, Interrupted, RunnerError
 from runner.records import RECORD_FILE, Outcome, Status, SweepPlace
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class OpenRuns:
     _runs: dict[str, Run] = field(default_factory=dict)
     """By place."""
     _outcomes: dict[str, Outcome] = field(default_factory=dict)
+    _code: user_code.Files = field(default_factory=dict)
+    """The user's files that the trials of all runs loaded."""
 
     @property
     def pending(self) -> list[Run]:
@@ -49,6 +51,8 @@ class OpenRuns:
         _check_code(opened)
         for run in opened:
             self._runs[run.request.place] = run
+            self._code |= run.known_code
+            run.known_code = self._code
             if run.request.is_kept:
                 self._outcomes[run.request.place] = run.outcome
         return opened
@@ -83,13 +87,15 @@ class OpenRuns:
             self._outcomes[run.request.place] = run.outcome
 
     def abandon(self, stopped: Interrupted | RunnerError) -> None:
-        """Give open runs the reason why they are incomplete; after a user's stop, their record."""
-        is_interrupted = isinstance(stopped, Interrupted)
-        status = Status.INTERRUPTED if is_interrupted else Status.KILLED
+        """Give open runs the reason why they are incomplete; after what the user did, their
+        record."""
+        is_users_doing = isinstance(stopped, Interrupted | CodeChanged)
+        status = Status.FAILED if isinstance(stopped, CodeChanged) else Status.KILLED
+        status = Status.INTERRUPTED if isinstance(stopped, Interrupted) else status
         for run in list(self._runs.values()):
             if run.request.is_kept and not run.is_closed:
                 run.stop(status, str(stopped.args[0]))
-                if is_interrupted:
+                if is_users_doing:
                     run.close()
             self.forget(run)
 

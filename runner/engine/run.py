@@ -26,11 +26,11 @@ from runner.config import Experiment
 from runner.engine import environment
 from runner.engine.folders import is_own, make_log
 from runner.engine.requests import Evidence, Request
-from runner.errors import BadInput
+from runner.errors import BadInput, CodeChanged
 from runner.facts import StepSeries, TrialFacts
 from runner.machine import Machine
 from runner.records import COMPLETED, Outcome, Phase, Record, Status, SweepPlace, Trial
-from runner.user_code import Files
+from runner.user_code import EDITED, Files, list_differing
 
 CONFIG_FILE = "config.yaml"
 _KINDS = ("memory", "timing", "host")
@@ -54,6 +54,8 @@ class Run:
     """Without allocations and steps: they decide how many memory trials are needed."""
     code: Files = field(default_factory=dict)
     """The user's files that the trials loaded."""
+    known_code: Files = field(default_factory=dict)
+    """The same of all runs of the measurement, which share it."""
     is_foreign: bool = False
     """True if trials were there that no command of this user's has run."""
 
@@ -107,7 +109,9 @@ class Run:
         return +Counter(missing)  # without those that are not missing
 
     def add_trial(self, trial: Trial) -> None:
-        """Put a trial on the disk, and count it."""
+        """Put a trial on the disk, and count it; raise `CodeChanged` if it ran other code of the
+        user's than the trials before."""
+        self._check_code(trial.facts.code or {})
         if secrets := self.experiment.secrets:  # the user's code may have printed them
             hidden = masking.hide_secrets(msgspec.to_builtins(trial), secrets)
             trial = msgspec.convert(hidden, Trial)
@@ -115,10 +119,22 @@ class Run:
         records.append_trial(trial, self.folder, self.experiment.cell)
         self.count_trial(trial)
 
+    def _check_code(self, code: Files) -> None:
+        if self.experiment.function is not None:
+            return  # its code was taken once, and given to each child
+        edited = [name for name, digest in code.items() if digest == EDITED]
+        changed = edited or list_differing(self.known_code, code)
+        if changed:
+            raise CodeChanged(
+                f"{changed[0]} changed while it was measured; what was measured before is kept.",
+                "Start anew; or restore the file as it was, and go on with resume=latest.",
+            )
+
     def count_trial(self, trial: Trial) -> None:
         """Count a trial that is on the disk; one that failed decides the run's outcome."""
         self.done[trial.kind] += 1
         self.code |= trial.facts.code or {}
+        self.known_code |= self.code
         if not trial.outcome.completed:
             self.outcome = trial.outcome if self.outcome.completed else self.outcome
         elif trial.kind == "memory":

@@ -117,10 +117,13 @@ class Channel:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = move_out_of_reach(descriptor)
-        self._write = os.write
+        self._write, self._getpid = os.write, os.getpid
+        self._owner = os.getpid()
 
     def send(self, message: ChildMessage) -> None:
-        """Write a message, whole."""
+        """Write a message, whole; nothing in a process that the user's code has forked."""
+        if self._getpid() != self._owner:
+            return
         data = memoryview(schema.encode(message) + b"\n")
         while data:
             data = data[self._write(self._descriptor, data) :]

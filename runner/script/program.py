@@ -12,7 +12,6 @@ import importlib.util
 import linecache
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,12 +20,14 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from runner import user_code
 from runner.facts import ProgramFacts
 from runner.meters import code_owner
 from runner.scenario import StartAnew
 from runner.script.hooks import ScriptHooks, after_import
 from runner.script.marks import MaxSteps, ScriptStopped, StepKind, StepMarks
 from runner.script.source import CodePiece, Script, list_changed
+from runner.trial import forked
 from runner.trial.phases import Phases
 
 _STEP = "__runner_step__"
@@ -57,9 +58,7 @@ class ScriptRun:
         exits = _ExitFunctions()
         environment = dict(os.environ)
         try:
-            for code in codes:
-                exec(code, main.__dict__)
-            _join_threads()
+            _execute(codes, main.__dict__, exits)
         except ScriptStopped:
             pass
         except SystemExit as end:
@@ -69,6 +68,9 @@ class ScriptRun:
             if not marks.is_stopped:
                 raise
             traceback.print_exc()  # on its way out, after all that was wanted
+        finally:
+            for set_tracer in (sys.settrace, sys.setprofile):
+                set_tracer(None)  # it may need names of the script's, which are cleared
         marks.finish()
         if marks.start_anew is not None:
             raise StartAnew(marks.start_anew.name)
@@ -124,6 +126,7 @@ class ScriptRun:
         return main
 
     def _compile(self, hooks: ScriptHooks, main: ModuleType) -> list[CodeType]:
+        user_code.note_loading(str(self.script.path))
         trees = self.script.parse()
         if self.step is not None:
             module, _, name = self.step.partition(":")
@@ -163,11 +166,17 @@ def _wrap_named(names: list[str], mark: Callable[[Any], Any], module: ModuleType
     setattr(owner, names[-1], mark(getattr(owner, names[-1])))
 
 
-def _join_threads() -> None:
-    """Wait for threads as Python does at the end of a script; hold none after that."""
-    for thread in threading.enumerate():
-        if not thread.daemon and thread is not threading.current_thread():
-            thread.join()
+def _execute(codes: Sequence[CodeType], names: dict[str, Any], exits: _ExitFunctions) -> None:
+    """Run the code to its end, and wait for its threads. A process that it has forked ends here."""
+    began_as = forked.getpid()
+    try:
+        for code in codes:
+            exec(code, names)
+        if forked.getpid() == began_as:
+            forked.join_threads()
+    finally:
+        if forked.getpid() != began_as:
+            forked.end(sys.exc_info()[1], exits.run)
 
 
 class _ExitFunctions:

@@ -22,7 +22,7 @@ from runner.metrics import format_bytes
 from runner.processes import process_tree, zygote
 from runner.processes.protocol import CANNOT_SEND, Channel, Task
 from runner.records import ChildMessage, Status, TrialResult
-from runner.trial import failure, host_limit, loader, out_of_memory
+from runner.trial import failure, forked, host_limit, loader, out_of_memory
 from runner.trial.setup import PreparedTrial, Salvage, TrialSetup
 
 _open, _dup2, _exit, _print_exception = os.open, os.dup2, os._exit, traceback.print_exc
@@ -31,14 +31,19 @@ _open, _dup2, _exit, _print_exception = os.open, os.dup2, os._exit, traceback.pr
 def main(task: Task, channel: Channel) -> None:
     """Do the task, and end by `os._exit`: nothing of the user's runs after the result."""
     facts = TrialFacts()
-    spec = None
+    spec, began_as = None, forked.getpid()
     try:
         zygote.enter(task)
         code_owner.note_folder()
+        user_code.watch_imports()
         spec = pickle.loads(task.work)
         trial = _prepare(spec, channel, facts)
         try:
-            found = trial.go()
+            try:
+                found = trial.go()
+            finally:
+                if forked.getpid() != began_as:
+                    forked.end(sys.exc_info()[1], lambda: None)
         except BaseException as error:
             code_owner.return_to_folder()
             result = _explain(error, spec, facts, trial.salvage())

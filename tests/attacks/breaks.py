@@ -21,6 +21,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -109,6 +110,28 @@ def _fork_on() -> None:
     os.fork()
 
 
+def _fork_and(end: Callable[[], object]) -> None:
+    """A child that ends in its own way, as Python ends it, while its parent waits and goes on."""
+    if (child := os.fork()) == 0:
+        end()
+    os.waitpid(child, 0)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+def _leave_pool() -> None:
+    pool = ThreadPoolExecutor(2)
+    pool.submit(len, "abc").result()
+
+
+def _trace(set_tracer: Callable[[Any], object]) -> None:
+    names = {"kept": 1}
+    exec("def tracer(*_):\n    return tracer if kept else None", names)
+    set_tracer(names["tracer"])
+
+
 def _chatter() -> None:
     def speak() -> None:
         while True:
@@ -138,6 +161,13 @@ HARMLESS: dict[str, Callable[[], object]] = {
     "hooks": lambda: (_replace(sys, "excepthook", "unraisablehook"), sys.settrace(None)),
     "ring": _ring,
     "fork": _fork_on,
+    "fork_and_exit": lambda: _fork_and(sys.exit),
+    "fork_and_fail": lambda: _fork_and(lambda: sys.exit(3)),
+    "fork_and_raise": lambda: _fork_and(lambda: _raise(ValueError("of the child"))),
+    "fork_and_run_out": lambda: _fork_and(lambda: _raise(MemoryError())),
+    "pool": _leave_pool,
+    "tracer": lambda: _trace(sys.settrace),
+    "profiler_of_calls": lambda: _trace(sys.setprofile),
     "chatter": _chatter,
     "few_descriptors": lambda: _limit(resource.RLIMIT_NOFILE, 64),
 }
