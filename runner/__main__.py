@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
-from runner import paths
+from runner import masking, paths
 from runner.commands import call, list_verbs
 from runner.errors import (
     BadInput,
@@ -35,7 +35,7 @@ def main(words: Sequence[str]) -> int:
         return _dispatch(list(words))
     except (RunnerError, Interrupted) as error:
         for message in (error, *getattr(error, "__notes__", ())):
-            print(f"runner: {message}", file=sys.stderr)
+            print(f"runner: {_hide_secrets(str(message), words)}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
@@ -52,7 +52,13 @@ def main(words: Sequence[str]) -> int:
             print(f"runner: {path}: {error.strerror}.", file=sys.stderr)
             print("  Name a path that can be read, and written to.", file=sys.stderr)
             return BadInput.exit_code
-        return _report_unforeseen(error)
+        return _report_unforeseen(error, words)
+
+
+def _hide_secrets(text: str, words: Sequence[str]) -> str:
+    """Return a text without what looks like a secret among the words that were typed."""
+    secrets = masking.find_secrets(list(words))
+    return str(masking.hide_secrets(text, secrets))
 
 
 _PATH_ERRORS = (
@@ -62,12 +68,12 @@ _PATH_ERRORS = (
 """Errors that are the path's own, whoever asks for it."""
 
 
-def _report_unforeseen(error: Exception) -> int:
+def _report_unforeseen(error: Exception, words: Sequence[str]) -> int:
     """Print one message, and keep the whole story in a temporary file."""
-    story = "".join(traceback.format_exception(error))
+    story = _hide_secrets("".join(traceback.format_exception(error)), words)
     lines: list[str] = []
     with suppress(Exception):  # whose own text can't be had
-        lines = str(error).strip().splitlines()
+        lines = _hide_secrets(str(error), words).strip().splitlines()
     what = f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__
     try:
         descriptor, file = tempfile.mkstemp(prefix="runner-error-", suffix=".txt")

@@ -234,7 +234,7 @@ class Experiment:
     @property
     def secrets(self) -> list[str]:
         """Return the values that no file and no view may hold."""
-        return find_secrets(self.parameters, self.spec.parameters)
+        return find_secrets(self.parameters)
 
     @property
     def spec(self) -> Spec:

@@ -99,9 +99,10 @@ def measure_words(words: Sequence[str], *, as_json: bool = False, shows_log: boo
             ClusterExecutor(plan.cluster) if plan.cluster else LocalExecutor(server)
         )
         if plan.search:
+            from runner.compose.words import mask_override
             from runner.search.source import SearchSource  # with Optuna
 
-            source = SearchSource(plan, words)
+            source = SearchSource(plan, [mask_override(word) for word in words])
             executor.check([cell.experiment for cell in plan.cells], source.must_have_device)
         return measure_and_print(
             source,

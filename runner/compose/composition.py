@@ -28,10 +28,16 @@ from runner.compose.config_dirs import list_search_path, take_config_dirs
 from runner.compose.experiments import check_supported, make_experiment
 from runner.compose.tracking import find_primary_config
 from runner.compose.translation import translate_errors
-from runner.compose.words import CommandLine, check_choice, check_grid, read_words
+from runner.compose.words import (
+    CommandLine,
+    check_choice,
+    check_grid,
+    mask_override,
+    read_words,
+)
 from runner.config import format_word
 from runner.errors import BadInput
-from runner.masking import MASK, mask_value, mask_word, may_hold_secrets
+from runner.masking import MASK, mask_value, may_hold_secrets
 
 
 def compose_plan(words: Sequence[str]) -> Plan:
@@ -222,7 +228,7 @@ def _make_cell(
     masked = None
     if may_hold_secrets(config.text) and experiment.secrets:
         masked = dump_yaml(mask_value(yaml.safe_load(config.text)))
-    words = tuple(map(mask_word, words))
+    words = tuple(map(mask_override, words))
     return Cell(number, experiment, words, config.text, masked=masked)
 
 

@@ -26,7 +26,9 @@ from hydra.errors import HydraException
 from runner import paths
 from runner.compose import GROUPS, ROOTS
 from runner.compose.translation import suggest_root
+from runner.config import format_word
 from runner.errors import BadInput, get_first_line, suggest
+from runner.masking import MASK, is_secret_name, mask_value, mask_word, may_hold_secrets
 
 MOST_CELLS = 100_000
 """More than anybody measures: a grid beyond it is a mistake."""
@@ -122,6 +124,19 @@ def read_value(word: str) -> Any:
     if isinstance(value, Sweep | Glob):
         raise BadInput(f"{word} has several values.", "Name one.")
     return value
+
+
+def mask_override(word: str) -> str:
+    """Return a KEY=VALUE with what looks like a secret in its value, as Hydra reads it, masked."""
+    if not may_hold_secrets(word):
+        return word
+    key, _, _ = word.partition("=")
+    try:
+        value = read_value(word)
+    except BadInput:  # several, or none: its text is all there is
+        return f"{key}={MASK}" if is_secret_name(key) else mask_word(word)
+    masked = mask_value(value, key)
+    return word if masked == value else f"{key}={format_word(masked)}"
 
 
 def check_choice(group: str, value: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from runner import paths
+from runner.compose.words import mask_override
 from runner.engine.dialogues import Dialogues
 from runner.engine.events import Stop
 from runner.engine.run import Run
@@ -14,7 +15,6 @@ from runner.fit import search
 from runner.fit.picture import draw_limits
 from runner.fit.probes import PROBES_FILE, Limit, Prober, search_limit
 from runner.fit.strategies import Strategy
-from runner.masking import mask_word
 
 RESULT_FILE = "fit.json"
 PICTURE_FILE = "fit.svg"
@@ -38,7 +38,7 @@ class FitSearch(Dialogues):
         self._asked = {
             "vary": vary,
             "max": most,
-            "overrides": [mask_word(word) for word in overrides],
+            "overrides": [mask_override(word) for word in overrides],
         }
         self.question = {"cells": [each.cell.experiment.cell for each in strategies], **self._asked}
         self._folder = folder

@@ -22,7 +22,6 @@ from runner.engine.grid import make_question
 from runner.engine.requests import Evidence, Request
 from runner.engine.run import Run
 from runner.errors import BadInput, RunnerError
-from runner.masking import mask_word
 
 
 @dataclass
@@ -62,7 +61,7 @@ class SearchSource:
         return {
             **make_question(self.plan),
             "search": self._search.to_json(),
-            "words": [mask_word(word) for word in self.words],
+            "words": list(self.words),
         }
 
     @property

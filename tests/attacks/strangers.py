@@ -212,7 +212,8 @@ class _Careless(Recorder):
         return replace(trial, outcome=failed) if spec.index else trial
 
 
-_SECRET_NAMES = ("token", "api_key", "dbPassword", "client_secret", "PWD", "credentials")
+_SECRET_NAMES = ("token", "api_key", "dbPassword", "client_secret", "PWD", "credentials", "pw")
+_SECRET_NAMES += ("auth", "bearer", "tokens", "jwt", "session_cookie")
 _LETTERS = "abcXYZ019 _-.:,;=!'\"\\{}[]$#*()?&%/é"
 
 
@@ -230,7 +231,17 @@ def _keep_secret(chance: random.Random, folder: Path, number: int) -> str | None
     rest = "".join(chance.choices(_LETTERS, k=chance.choice((0, 3, 12))))
     secret, name = f"{core}{rest}", chance.choice(_SECRET_NAMES)
     value: Any = {name: secret}
-    match chance.randrange(5):
+    match chance.randrange(11):
+        case 5:
+            value = {"argv": ["--cfg", json.dumps({"deep": [{name: secret}], "n": 1})]}
+        case 6:
+            value = {"argv": ["--cfg", repr({"deep": [{name: secret}], "n": 1})]}
+        case 7:
+            value, secret = {"argv": ["-p", core, f"--{name}:{core}"]}, core
+        case 8:
+            value, secret = {"argv": ["-H", f"Authorization: Bearer {core}"]}, core
+        case 9:
+            value, secret = {"link": f"Server=x;{name}={core};Port=3"}, core
         case 0:
             value = {"deep": [{"er": value}], "n": 1}
         case 1:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from runner import records
 from runner.cell import Cell, Plan
 from runner.compose import composition
+from runner.compose.words import mask_override
 from runner.engine.grid import Grid
 from runner.engine.measure import measure
 from runner.errors import BadInput
@@ -45,12 +46,16 @@ SECRETS = ("hush-hush", "k3y-of-mine", "my-pass", "t0ken", "pa55word", "t0k3n")
 SAID = (HUSH, *SECRETS[1:])
 
 
-@pytest.mark.parametrize("name", ["password", "db_password", "hubToken", "API_KEY", "x.secret"])
+@pytest.mark.parametrize(
+    "name", ["password", "db_password", "hubToken", "API_KEY", "x.secret", "tokens", "pw", "auth"]
+)
 def test_a_name_of_a_secret_is_known(name: str) -> None:
     assert is_secret_name(name)
 
 
-@pytest.mark.parametrize("name", ["tokenizer", "monkey", "keyword", "passes", "tokens", "size"])
+@pytest.mark.parametrize(
+    "name", ["tokenizer", "monkey", "keyword", "passes", "max_tokens", "author", "size", "p"]
+)
 def test_a_name_that_is_alike_is_no_secret(name: str) -> None:
     assert not is_secret_name(name)
 
@@ -61,7 +66,7 @@ def test_numbers_and_references_to_the_environment_stand() -> None:
 
 
 def test_what_is_masked_is_found_again_in_other_texts() -> None:
-    found = find_secrets(ARGUMENTS, mask_value(ARGUMENTS))
+    found = find_secrets(ARGUMENTS)
     assert all(any(secret in each for each in found) for secret in SECRETS)
     assert {"my-pass", "me:my-pass", HUSH} <= set(found)
 
@@ -82,6 +87,78 @@ def test_what_is_masked_is_found_again_in_other_texts() -> None:
 def test_a_word_keeps_everything_but_its_secret(word: str, masked: str) -> None:
     assert mask_word(word) == masked
     assert mask_word(masked) == masked
+
+
+WAYS = {
+    "a mapping": ["--cfg", '{"password": "VALUE", "n": 1}'],
+    "a deep mapping": ["--cfg", '{"a": [{"b": {"api_key": "VALUE"}}]}'],
+    "a mapping with its flag": ['--cfg={"password": "VALUE"}'],
+    "a mapping of Python's": ["--cfg", "{'password': 'VALUE'}"],
+    "a letter": ["-p", "VALUE"],
+    "a short flag": ["--pw", "VALUE"],
+    "a flag and a colon": ["--passwd:VALUE"],
+    "a flag and an equals sign": ["--auth=VALUE"],
+    "a bearer": ["--bearer", "VALUE"],
+    "a header": ["-H", "Authorization: Bearer VALUE"],
+    "another header": ["-H", "X-Api-Key: VALUE"],
+    "a connection": ["Server=x;Password=VALUE;Port=3"],
+    "a quoted connection": ["host=x password='VALUE' port=3"],
+    "several": ["--tokens", "VALUE", "VALUE2", "--depth", "3"],
+    "a signed address": ["https://b.example/o?X-Amz-Date=1&X-Amz-Signature=VALUE&n=1"],
+    "a user of an address": ["postgresql://me:VALUE@host/x"],
+    "a name of the user's": ["--dsn", "VALUE"],
+}
+"""Words of a script that carry a secret."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("secret", ["s3cr-et-of-mine", "abcd", "aGVsbG8="])
+def test_a_secret_is_masked_and_found_however_it_is_given(
+    way: str, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_SECRET_NAMES", "dsn, session_id")
+    argv = [word.replace("VALUE", secret) for word in WAYS[way]]
+    masked = mask_value({"argv": argv})
+    assert secret not in str(masked)
+    assert MASK in str(masked)
+    assert mask_value(masked) == masked
+    assert secret in find_secrets({"argv": argv})
+    word = f"scenario.argv={quote_value(argv)}"
+    assert secret not in mask_override(word), word
+    assert mask_override("batch_size=32") == "batch_size=32"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["-p", "8080", "--path", "data"],
+        ["--config", '{"width": 3, "name": "a"}', "--depth", "3"],
+        ["--lr=0.1", "--url", "https://host/x?n=1", "basic: usage", "a=b;c=d"],
+        ["--max-tokens", "12", "--tokenizer", "bert", "-x", "pass"],
+    ],
+)
+def test_words_without_a_secret_stand(argv: list[str]) -> None:
+    assert mask_value(argv) == argv
+    assert find_secrets(argv) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["tracking=server", "tracking.uri=https://me:s3cr-et@host:99999999/"],
+        ["tracking=server", "tracking.uri=ftp://host/?token=s3cr-et"],
+        ["scenario.nothing={token: s3cr-et}"],
+        ["scenario.nothing.api_key=s3cr-et"],
+        ["scenario=none", "password=s3cr-et"],
+    ],
+)
+def test_no_message_has_a_secret_that_was_typed(
+    words: list[str], front_door: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_OUTPUTS", str(tmp_path))
+    ended = front_door(*words)
+    assert ended.returncode == 2
+    assert "s3cr-et" not in ended.stdout + ended.stderr
 
 
 def test_a_log_keeps_its_length(tmp_path: Path) -> None:
