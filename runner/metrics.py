@@ -93,6 +93,14 @@ class Metric:
         number = f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
         return f"{number}/step" if self.unit == "count/step" else number
 
+    def format_range(self, low: float, high: float) -> str:
+        """Return `104 to 117 kB`; one value where both read the same."""
+        first, last = self.format(low), self.format(high)
+        if first == last:
+            return last
+        number, _, unit = first.rpartition(" ")
+        return f"{number if last.endswith(f' {unit}') else first} to {last}"
+
 
 _TABLE = (
     Metric(TENSOR_PEAK, "peak", "bytes", "memory",

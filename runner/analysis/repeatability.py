@@ -75,6 +75,13 @@ def has_differing(trials: Sequence[Trial]) -> bool:
     return len(peaks) > 1 or len({one.facts.course for one in memory}) > 1
 
 
+def bound_higher_peaks(processes: int) -> int:
+    """Return k where at most 1 in k other processes has a peak above the highest of these, at 95 %
+    confidence whatever the peaks' distribution; 1 where that says nothing."""
+    # All of n draws lie below what a share p exceeds with probability (1 - p) ** n.
+    return int(1 / (1 - 0.05 ** (1 / processes)))
+
+
 def count_more_trials(
     trials: Sequence[Trial], execution: str, most_seconds: float | None = None
 ) -> int:

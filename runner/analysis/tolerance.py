@@ -6,8 +6,8 @@ Core: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from runner.metrics import Metric
 
@@ -26,6 +26,11 @@ class Tolerance:
     def at(self, *figures: float) -> float:
         """Return by how much these figures may differ."""
         return max(self.absolute, self.share * max(map(abs, figures)))
+
+    def widen(self, ranges: Iterable[tuple[float, float] | None]) -> Tolerance:
+        """Return one under which figures differ only by more than processes of one cell do."""
+        spread = max((high - low for low, high in filter(None, ranges)), default=0.0)
+        return replace(self, absolute=max(self.absolute, spread))
 
     def same(self, figures: Sequence[float]) -> bool:
         """Return True if the figures count as the same."""

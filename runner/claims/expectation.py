@@ -137,6 +137,11 @@ class MetricExpectation(Expectation):
         return find_metric(self.metric).label
 
     @property
+    def is_range(self) -> bool:
+        """Return True if the intervals are what processes of a cell had, lowest and highest."""
+        return all(find_metric(name).source != "timing" for name in self.metrics.values())
+
+    @property
     def kinds(self) -> set[str]:
         sources = {find_metric(name).source for name in self.metrics.values()}
         return {"memory" if source == "either" else source for source in sources}
@@ -226,13 +231,18 @@ class UnitExpectation(BoundedExpectation):
 
 
 def write_values(metric: str, values: Sequence[Reading]) -> list[str]:
-    readable = find_metric(metric).format
-    return [
-        f"at most {readable(each.interval[1])}"
-        if each.value is None and each.interval
-        else readable(each.value)
-        for each in values
-    ]
+    found = find_metric(metric)
+    texts = []
+    for reading in values:
+        if reading.interval is None:
+            texts.append(found.format(reading.value))
+        elif reading.value is None:
+            texts.append(f"at most {found.format(reading.interval[1])}")
+        elif found.source == "timing":
+            texts.append(found.format(reading.value))
+        else:
+            texts.append(found.format_range(*reading.interval))
+    return texts
 
 
 def join_values(values: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from runner.analysis import selection
 from runner.claims import words as claim_words
-from runner.claims.expectation import ExpectationResult
+from runner.claims.expectation import ExpectationResult, write_values
 from runner.claims.readings import find_metric
 from runner.claims.verdicts import CaseJudgement, Judgement, Verdict
 from runner.render.html import charts, scales
@@ -139,12 +139,12 @@ def _draw_picture(result: ExpectationResult, judged: CaseJudgement) -> Element |
     text = find_metric(metric).format
     lines = []
     for number, (name, readings) in enumerate(series):
-        points = [
-            (float(size), reading.value)
-            for size, reading in zip(case.sizes, readings, strict=True)
-            if reading.value is not None and math.isfinite(reading.value)
-        ]
-        texts = [f"{name}, {size:g}: {text(value)}" for size, value in points]
+        points, texts = [], []
+        written = write_values(metric, readings)
+        for size, reading, words in zip(case.sizes, readings, written, strict=True):
+            if reading.value is not None and math.isfinite(reading.value):
+                points.append((float(size), reading.value))
+                texts.append(f"{name}, {size:g}: {words}")
         lines.append(charts.PlotLine(points, texts, series=number, is_marked=True))
     values = [value for line in lines for _, value in line.points]
     if not values:

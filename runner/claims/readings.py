@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from runner.analysis import estimate, selection
 from runner.config import Spec
 from runner.errors import BadInput, suggest
-from runner.metrics import METRICS, Metric
+from runner.metrics import METRICS, Metric, join_range
 from runner.records import Phase, Record
 
 _FIGURES = {
@@ -82,7 +82,9 @@ def read_metric(record: Record, name: str) -> Reading:
         if not values:
             return Reading(None, why=f"no {metric.source} trial has {name}")
         # As for a record's metrics: memory is a maximum, what comes from timing trials a median.
-        value = max(values) if metric.source == "memory" else statistics.median(values)
+        if metric.source == "memory":
+            return Reading(max(values), (min(values), max(values)))
+        value = statistics.median(values)
         return Reading(value, (value, value))
     figure_or_none = record.metrics.get(name)
     if figure_or_none is None:
@@ -90,9 +92,8 @@ def read_metric(record: Record, name: str) -> Reading:
         most = estimate.find_growth_bound(record.trials, name)
         bounds = None if most is None else (0.0, most)
         return Reading(None, bounds, f"{metric.label}: {why}")
-    if metric.source == "timing":
-        return Reading(figure_or_none, record.intervals.get(name))
-    return Reading(figure_or_none, (figure_or_none, figure_or_none))
+    known = None if metric.source == "timing" else (figure_or_none, figure_or_none)
+    return Reading(figure_or_none, record.intervals.get(name, known))
 
 
 def compute_unit(unit: str | None, spec: Spec) -> float:
@@ -123,6 +124,11 @@ def write_bounded(value: float | None, bounds: tuple[float, float] | None, sign:
     if value is None and bounds:
         return f"at most {sign}{_write_number(bounds[1])}"
     return f"{sign}{_write_number(value)}"
+
+
+def write_range(bounds: tuple[float, float], sign: str = "") -> str:
+    """Return `x0.89 to x1.1`; one number where both read the same."""
+    return join_range(*(f"{sign}{_write_number(bound)}" for bound in bounds))
 
 
 def _write_number(value: float | None) -> str:

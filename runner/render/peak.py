@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from runner.allocations import GRADIENT, Allocations, Frame, Group, LeakedGroup, LinePart, Split
+from runner.analysis import estimate, repeatability
 from runner.metrics import ALLOCATOR_PEAK, TENSOR_PEAK, format_bytes, format_metric
 from runner.records import Record
 from runner.render.tables import Column, Table, TableCell, make_table
-from runner.render.words import count_things, join_first
+from runner.render.words import count_things, format_exact_bytes, join_first
 
 MOST_SLICES = 25
 """Rows of a table: the smaller slices are one row, and allocations.csv has them all."""
@@ -56,6 +57,26 @@ def describe_split(split: Split | None, least: float = 1) -> str:
 def describe_shape(sizes: Sequence[int] | None) -> str:
     """Return `64 x 100`, `scalar` or `unknown`."""
     return "unknown" if sizes is None else " x ".join(map(str, sizes)) or "scalar"
+
+
+def describe_peak(record: Record) -> str:
+    """Return the peak to the byte, and of how many processes it is, unless it was shown to repeat;
+    where processes differ, the range and how many others may lie above it."""
+    peaks = estimate.list_samples(record.trials, TENSOR_PEAK, record.spec)
+    if not peaks:
+        value = record.metrics.get(TENSOR_PEAK)
+        return "" if value is None else format_exact_bytes(value)
+    seen = format_exact_bytes(max(peaks))
+    processes = f"in {count_things(len(peaks), 'process', 'processes')}"
+    if min(peaks) < max(peaks):
+        one_in = repeatability.bound_higher_peaks(len(peaks))
+        more = f"at most 1 in {one_in} others needs more (95 %)"
+        more = more if one_in > 1 else "others may need more, how much is not known"
+        return f"{min(peaks):,} to {seen} {processes}; {more}"
+    if repeatability.can_vary(record.trials, record.spec.execution):
+        return f"{seen} {processes}; others may need more, how much is not known"
+    is_shown = len(peaks) >= repeatability.ALIKE
+    return seen if is_shown else f"{seen} {processes}"
 
 
 def explain_absence(record: Record) -> str:

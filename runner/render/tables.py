@@ -12,9 +12,16 @@ from itertools import compress
 from typing import Any, Generic, TypeVar
 from xml.etree.ElementTree import Element
 
-from runner.metrics import METRICS, format_bytes, format_metric
+from runner.metrics import METRICS, format_bytes, format_metric, join_range
 from runner.records import Record
-from runner.render.words import describe_interval, format_exact_bytes, format_exactly, format_share
+from runner.render.words import (
+    describe_interval,
+    find_range,
+    format_exact_bytes,
+    format_exactly,
+    format_figure,
+    format_share,
+)
 
 Row = TypeVar("Row")
 
@@ -123,9 +130,10 @@ def make_metric_cell(record: Record, name: str) -> TableCell:
     if value is None:
         unknown = "–" if name in record.metrics else ""
         return TableCell(unknown, remark=record.unavailable.get(name, ""))
-    exact = format_exactly(name, value)
+    low, high = find_range(record, name) or (value, value)
+    exact = join_range(format_exactly(name, low), format_exactly(name, high))
     remark = ", ".join(filter(None, (exact, describe_interval(record, name))))
-    return TableCell(format_metric(name, value), exact, value, remark)
+    return TableCell(format_figure(record, name), exact, value, remark)
 
 
 def make_value_column(name: str, read: Callable[[Row], TableCell]) -> Column[Row]:

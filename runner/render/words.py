@@ -36,10 +36,25 @@ def format_times(ratio: float) -> str:
     return f"{ratio:,.0f} times" if ratio >= 100 else f"{ratio:.3g} times"
 
 
+def find_range(record: Record, name: str) -> tuple[float, float] | None:
+    """Return the lowest and the highest that processes had of a figure of memory trials."""
+    return None if METRICS[name].source == "timing" else record.intervals.get(name)
+
+
+def format_figure(record: Record, name: str) -> str:
+    """Return a figure as a person reads it; the range, where processes differ."""
+    value = record.metrics[name]
+    if value is None or (seen := find_range(record, name)) is None:
+        return format_metric(name, value)
+    return METRICS[name].format_range(*seen)
+
+
 def describe_interval(record: Record, name: str) -> str:
-    """Return `1.2 ms to 1.4 ms`; nothing where there is no interval, both ends read the same, or a
-    time's are so far apart that they say nothing."""
+    """Return the 95 % interval, `1.2 ms to 1.4 ms`; nothing where there is none, both ends read the
+    same, or a time's are so far apart that they say nothing."""
     low, high = record.intervals.get(name, (0, 0))
+    if find_range(record, name):
+        return ""
     if METRICS[name].is_time and not is_telling(low, high):
         return ""
     found = join_range(format_metric(name, low), format_metric(name, high))

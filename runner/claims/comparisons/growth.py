@@ -35,7 +35,10 @@ class GrowthExpectation(MetricExpectation):
             why = next(each.why for each in read if each.value is None)
             return ExpectationResult(self, read, (), (Finding(covers, None, why=why),))
         points = zip(records.sizes, values, strict=True)
-        found = find_law(points, find_tolerance(find_metric(self.metric)))
+        same = find_tolerance(find_metric(self.metric))
+        if self.is_range:
+            same = same.widen(reading.interval for reading in read)
+        found = find_law(points, same)
         assert found is not None  # a claim has sizes enough
         holds = found.rises if self.shape == "grows" else found.shape == self.shape
         words = found.describe(selection.shorten_field(records.field))

@@ -75,6 +75,9 @@ class RatioExpectation(BoundedExpectation):
         (one_low, one_high), (other_low, other_high) = (
             (max(0.0, low), max(0.0, high)) for low, high in (one.interval, other.interval)
         )
+        if self.is_range:  # the lowest against the lowest, as `compare` judges what varies
+            first, last = _divide(one_low, other_low), _divide(one_high, other_high)
+            return Reading(value, (min(first, last), max(first, last)), one.why)
         bounds = (_divide(one_low, other_high), _divide(one_high, other_low))
         return Reading(value, bounds, one.why)
 
@@ -96,8 +99,12 @@ class RatioExpectation(BoundedExpectation):
         return [("run", result.readings), ("against", result.against)]
 
     def _write_ratios(self, result: ExpectationResult) -> list[str]:
-        found = result.findings
-        return [readings.write_bounded(each.measured, each.interval, "x") for each in found]
+        return [
+            readings.write_range(finding.interval, "x")
+            if self.is_range and finding.interval and finding.measured is not None
+            else readings.write_bounded(finding.measured, finding.interval, "x")
+            for finding in result.findings
+        ]
 
 
 def _divide(one: float, other: float) -> float:

@@ -33,6 +33,9 @@ class SlopeExpectation(UnitExpectation):
             if before.interval and after.interval:
                 least = after.interval[0] - before.interval[1]
                 interval = (least, after.interval[1] - before.interval[0])
+                if self.is_range:  # the lowest against the lowest
+                    ends = [b - a for a, b in zip(before.interval, after.interval, strict=True)]
+                    interval = (min(ends), max(ends))
             step = (records.sizes[n] - records.sizes[n - 1]) * units[n - 1]
             yield self.judge_reading(n, Reading(after.value - before.value, interval).divide(step))
 

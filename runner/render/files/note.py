@@ -6,14 +6,14 @@ import textwrap
 from pathlib import Path
 
 from runner.allocations import Allocations
-from runner.metrics import METRICS, Rank, format_bytes, format_metric, list_shown
+from runner.metrics import METRICS, Rank, format_bytes, list_shown
 from runner.records import Record
 from runner.render import peak
 from runner.render.files.command import write_command
 from runner.render.files.markdown import write_table
 from runner.render.peak import Slice
 from runner.render.tables import Column, make_count_cell, make_share_cell, make_table
-from runner.render.words import count_trials, describe_interval
+from runner.render.words import count_trials, describe_interval, format_figure
 from runner.sanitize import escape_markdown, format_code_block, format_code_span
 
 _MOST_SLICES = 5
@@ -33,7 +33,7 @@ def write_note(record: Record, folder: Path) -> str:
     parts = [_write_outcome(record), format_code_block(command)]
     columns: list[Column[str]] = [
         Column("what", lambda name: METRICS[name].label),
-        Column("value", lambda name: format_metric(name, record.metrics[name]), is_figure=True),
+        Column("value", lambda name: format_figure(record, name), is_figure=True),
         Column("95 % interval", lambda name: describe_interval(record, name)),
         Column("meaning", lambda name: METRICS[name].meaning),
     ]
@@ -60,7 +60,7 @@ def _write_outcome(record: Record) -> str:
         for name in list_shown(Rank.RUN):
             if name in record.metrics:
                 interval = describe_interval(record, name)
-                figure = f"{METRICS[name].label} **{format_metric(name, record.metrics[name])}**"
+                figure = f"{METRICS[name].label} **{format_figure(record, name)}**"
                 figures.append(f"{figure} ({interval})" if interval else figure)
         return f"**{status}**: {', '.join(figures)}." if figures else f"**{status}**."
     where = f" in {format_code_span(outcome.phase)}" if outcome.phase else ""

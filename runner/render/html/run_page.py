@@ -21,7 +21,6 @@ from runner.metrics import (
     TENSOR_LIVE,
     TENSOR_PEAK,
     Rank,
-    format_bytes,
     format_metric,
     format_seconds,
     list_shown,
@@ -50,7 +49,9 @@ from runner.render.words import (
     describe_bound,
     describe_interval,
     describe_time,
+    find_range,
     format_exactly,
+    format_figure,
     format_times,
 )
 
@@ -106,7 +107,9 @@ def draw_head(record: Record) -> Iterator[Node]:
         if record.trials:
             yield tag("p.failed", peak.warn_of_end(record))
     elif value is not None:
-        words = f"Peak {format_bytes(value)} of tensors"
+        words = f"Peak {format_figure(record, TENSOR_PEAK)} of tensors"
+        low, high = find_range(record, TENSOR_PEAK) or (value, value)
+        words += " by process, the highest" if low < high else ""
         if allocations:
             words += f", {peak.name_moment(allocations)}"
             if split := peak.describe_split(allocations.split, least=value / 1000):
@@ -121,9 +124,11 @@ def _draw_tile(record: Record, name: str) -> Element:
     remark = format_exactly(name, value)
     if metric.is_growth and not value:
         remark = describe_bound(record, name) or "none"
+    if name == TENSOR_PEAK:
+        remark = peak.describe_peak(record)
     if metric.is_time:
         remark = describe_time(record, name) or remark
-    lines = tag("span", metric.heading), tag("b", format_metric(name, value)), tag("small", remark)
+    lines = tag("span", metric.heading), tag("b", format_figure(record, name)), tag("small", remark)
     return tag("div", lines, title=f"{name}: {metric.meaning}")
 
 

@@ -41,7 +41,8 @@ class ScalingLine:
 
     @cached_property
     def law(self) -> Law | None:
-        return find_law(self.points, find_tolerance(METRICS[TENSOR_PEAK]))
+        ranges = (record.intervals.get(TENSOR_PEAK) for _, record in self.series.points)
+        return find_law(self.points, find_tolerance(METRICS[TENSOR_PEAK]).widen(ranges))
 
     @property
     def missing(self) -> str:

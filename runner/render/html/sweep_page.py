@@ -41,6 +41,7 @@ from runner.render.words import (
     describe_interval,
     describe_time,
     format_exactly,
+    format_figure,
     format_times,
 )
 
@@ -166,7 +167,7 @@ def _draw_peaks(grid: CellGrid) -> Iterator[Node]:
     def read(record: Record, value: float) -> CellMarks:
         split = record.allocations.split if record.allocations else None
         parts = peak_sections.split_parts(split, value)
-        return parts, format_bytes(value), peak.describe_split(split)
+        return parts, format_figure(record, TENSOR_PEAK), peak.describe_split(split)
 
     yield from _draw_chart(grid, TENSOR_PEAK, read, charts.draw_bars)
 

@@ -8,19 +8,18 @@ import sys
 from pathlib import Path
 
 from runner import metrics, records
-from runner.analysis import estimate, growth, repeatability, selection
-from runner.metrics import METRICS, STEP_SECONDS, TENSOR_PEAK, Rank, format_metric, list_shown
+from runner.analysis import growth, selection
+from runner.metrics import METRICS, STEP_SECONDS, TENSOR_PEAK, Rank, list_shown
 from runner.paths import shorten
 from runner.records import LOG_FILE, RECORD_FILE, Record
 from runner.render import peak
 from runner.render.text.console import style_text
 from runner.render.words import (
-    count_things,
     count_trials,
     describe_bound,
     describe_time,
     format_duration,
-    format_exact_bytes,
+    format_figure,
 )
 
 _RETRACING = re.compile(
@@ -48,13 +47,15 @@ def summarize_run(folder: Path, seconds: float | None, is_plain: bool = False) -
     ]
     if not outcome.completed:
         lines.append(f"  {style_text(f'{outcome.words}: {outcome.reason}', 'red', out)}")
-    for name in list_shown(Rank.RUN) if outcome.completed else ():
-        if name in record.metrics:
-            value, remark = format_metric(name, record.metrics[name]), describe_figure(record, name)
-            lines.append(f"  {METRICS[name].row:<13} {value:>12}   {remark}".rstrip())
-            if name == TENSOR_PEAK and record.allocations:
-                beside = peak.describe_uncounted(record.allocations)
-                lines += [f"  {'':<13} {'':>12}   {beside}"] if beside else []
+    names = [name for name in list_shown(Rank.RUN) if name in record.metrics]
+    values = {name: format_figure(record, name) for name in names}
+    width = max([12, *map(len, values.values())])
+    for name in names if outcome.completed else ():
+        remark = describe_figure(record, name)
+        lines.append(f"  {METRICS[name].row:<13} {values[name]:>{width}}   {remark}".rstrip())
+        if name == TENSOR_PEAK and record.allocations:
+            beside = peak.describe_uncounted(record.allocations)
+            lines += [f"  {'':<13} {'':>{width}}   {beside}"] if beside else []
     lines += [f"  TensorFlow warns: {words}" for words in find_warnings(folder / LOG_FILE)]
     lines += ["", f"  record   {shorten(folder / RECORD_FILE)}"]
     if not outcome.completed:
@@ -106,7 +107,7 @@ def describe_figure(record: Record, name: str) -> str:
         return record.unavailable.get(name, "") + own
     match name:
         case metrics.TENSOR_PEAK:
-            return describe_peak(record)
+            return peak.describe_peak(record)
         case metrics.TENSOR_GROWTH:
             traced = [each for each in record.trials if each.kind == "memory"]
             found = [each for each in map(growth.judge_tensors, traced) if each is not None]
@@ -132,27 +133,3 @@ def describe_figure(record: Record, name: str) -> str:
             steady = record.metrics.get(STEP_SECONDS)
             return f"{value / steady:,.1f} times a steady step" if value and steady else ""
     return "above what was live when it began" if METRICS[name].op_order == "matters" else ""
-
-
-def describe_peak(record: Record) -> str:
-    """Return the peak to the byte; where processes differ, how many had which; where they may, how
-    many were seen."""
-    value = record.metrics.get(TENSOR_PEAK)
-    exact = format_exact_bytes(value) if value is not None else ""
-    peaks = estimate.list_samples(record.trials, TENSOR_PEAK, record.spec)
-    if len(set(peaks)) > 1:
-        usual = min(peaks, key=lambda peak: (-peaks.count(peak), peak))
-        times = peaks.count(max(peaks))
-        low, high = (format_metric(TENSOR_PEAK, each) for each in (usual, max(peaks)))
-        if low == high:
-            low, high = f"{usual:,} bytes", f"{max(peaks):,}"
-        below = f"{low} in {peaks.count(usual)}, up to {high} " if usual < max(peaks) else ""
-        exact += f"; {below}in {times} of {len(peaks)} processes"
-        if min(peaks) < usual:
-            lowest = format_metric(TENSOR_PEAK, min(peaks))
-            if lowest == format_metric(TENSOR_PEAK, usual):
-                lowest = f"{min(peaks):,}"
-            exact += f", down to {lowest}"
-    elif peaks and repeatability.can_vary(record.trials, record.spec.execution):
-        exact += f" in {count_things(len(peaks), 'process', 'processes')}; another may differ"
-    return exact

@@ -30,7 +30,7 @@ from runner.records import LOG_FILE, Record
 from runner.render.files import table
 from runner.render.text.run_summary import warn_of_load
 from runner.render.text.table import align_columns
-from runner.render.words import count_things, format_duration
+from runner.render.words import count_things, format_duration, format_figure
 
 MOST_ROWS = 40
 """More cells that completed are not listed: the table is a file to open."""
@@ -116,7 +116,9 @@ def _list_cells(
 
     def read_figure(record: Record, name: str) -> str:
         value = record.metrics.get(name)
-        return "none" if value == 0 and METRICS[name].is_growth else format_metric(name, value)
+        if value == 0 and METRICS[name].is_growth:
+            return "none"
+        return format_figure(record, name) if name in record.metrics else format_metric(name, None)
 
     def cut_reason(record: Record) -> str:
         reason = "" if record.outcome.completed else record.outcome.brief

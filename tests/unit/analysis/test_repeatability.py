@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import numpy
+import pytest
+
 from runner.analysis.repeatability import (
     ALIKE,
     LEAST,
     MOST,
+    bound_higher_peaks,
     count_more_trials,
     needs_more_trials,
 )
@@ -90,3 +94,17 @@ def test_how_many_more_there_will_be_follows_from_the_last_one() -> None:
     assert count_more_trials(costly(2.0, 1e6), "graph", 30.0) == 2
     assert count_more_trials(costly(2.0, 1e6, 1.5e6), "graph", 30.0) == LEAST - 2
     assert count_more_trials([memory_trial(graph_ops=False)], "eager", 30.0) == 0
+
+
+@pytest.mark.parametrize("processes", [1, 3, 4, 7, 12, 50])
+def test_the_share_of_higher_peaks_is_bounded_in_19_of_20_tries(processes: int) -> None:
+    """Peaks of no particular distribution: what counts is how many lie above the highest seen."""
+    generator = numpy.random.default_rng(1)
+    bound = 1 / bound_higher_peaks(processes)
+    # The quantile of the highest of n uniform draws is the share that lies below it.
+    above = 1 - generator.random((20_000, processes)).max(axis=1)
+    assert (above <= bound).mean() >= 0.945
+
+
+def test_few_processes_bound_nothing_and_many_do() -> None:
+    assert [bound_higher_peaks(count) for count in (1, 4, 5, 7, 11, 12)] == [1, 1, 2, 2, 4, 4]

@@ -149,6 +149,57 @@ SLOPE = {
 }
 
 
+DRAWN = [(117_232, (104_432, 117_232)), (117_232, (104_432, 117_232)), (104_432, (104_432,) * 2)]
+"""A graph's peaks at three sizes: two values that processes draw; of the last only one was seen."""
+
+
+@pytest.mark.parametrize(
+    ("expect", "verdict", "said"),
+    [
+        ({"growth": "tensor_peak_bytes", "shape": "flat"}, "supported", "104 to 117 kB, 104 to"),
+        ({"growth": "tensor_peak_bytes", "shape": "grows"}, "refuted", "117 kB, 104 kB at size"),
+        (
+            {"ratio": "tensor_peak_bytes", "at_most": 1.05, "because": "-"},
+            "supported",
+            "x1, x1, x0.891 to x1 at size",
+        ),
+        (
+            {"ratio": "tensor_peak_bytes", "at_least": 0.95, "because": "-"},
+            "inconclusive",
+            "it may lie on either side",
+        ),
+        (
+            {"ratio": "tensor_peak_bytes", "at_most": 0.8, "because": "-"},
+            "refuted",
+            "x0.891 to x1",
+        ),
+        (
+            {"slope": "tensor_peak_bytes", "at_most": 50, "because": "-"},
+            "supported",
+            "",
+        ),
+    ],
+)
+def test_a_peak_that_varies_is_shown_and_judged_by_its_range(
+    expect: dict[str, Any], verdict: str, said: str
+) -> None:
+    claim = claim_of(case_of(expect, against={"scenario": "python_loop"}))
+    against = [DRAWN[0], DRAWN[1], DRAWN[0]]
+    found = judged(claim, "tensor_peak_bytes", DRAWN, against)
+    assert found.verdict == verdict
+    assert said in claim_words.write_reason(found)
+
+
+def test_the_law_of_a_sweep_is_judged_by_the_range_too() -> None:
+    records = [
+        dataclasses.replace(record_with(size, tensor_peak_bytes=peak), cell=str(size))
+        for size, peak in zip((100, 200, 400), DRAWN, strict=True)
+    ]
+    (line,) = Scaling(CellGrid(records), "scenario.size").lines
+    assert line.law is not None
+    assert line.law.shape is Shape.FLAT
+
+
 def test_a_slope_is_measured_in_units_of_the_cells_own_fields() -> None:
     rows = [5_000 + 4 * 32 * size for size in (100, 200, 400)]
     found = judged(claim_of(case_of(SLOPE)), "tensor_peak_bytes", rows)

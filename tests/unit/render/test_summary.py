@@ -14,8 +14,13 @@ from runner.cell import ClusterSpec, Plan
 from runner.engine.events import Result
 from runner.errors import Interrupted
 from runner.metrics import format_metric
-from runner.records import Outcome, Record, Status
-from runner.render.text.run_summary import describe_peak, find_warnings, summarize_run
+from runner.records import Outcome, Record, Status, SweepPlace
+from runner.render import html
+from runner.render.files.note import write_note
+from runner.render.html.elements import write_document
+from runner.render.html.run_page import draw_head
+from runner.render.peak import describe_peak
+from runner.render.text.run_summary import find_warnings, summarize_run
 from runner.render.text.sweep_summary import summarize_sweep
 from tests.factories import (
     completed,
@@ -26,6 +31,7 @@ from tests.factories import (
     sweep_of_nine,
     timing_trial,
 )
+from tests.unit.render.pages import parse_page
 
 SWEPT = Plan((), True, None, ("scenario", "batch_size"))
 
@@ -154,14 +160,16 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
     [
         (
             [2_137_784] * 8 + [2_300_604],
-            "2,300,604 bytes; 2.14 MB in 8, up to 2.30 MB in 1 of 9 processes",
+            "2,137,784 to 2,300,604 bytes in 9 processes; at most 1 in 3 others needs more (95 %)",
         ),
         (
-            [78_430] * 4 + [78_434] * 3,
-            "78,434 bytes; 78,430 bytes in 4, up to 78,434 in 3 of 7 processes",
+            [78_430] * 11 + [78_434],
+            "78,430 to 78,434 bytes in 12 processes; at most 1 in 4 others needs more (95 %)",
         ),
-        ([4_804] * 6 + [4_290] * 3, "4,804 bytes; in 6 of 9 processes, down to 4.29 kB"),
-        ([78_434] * 5 + [78_430] * 2, "78,434 bytes; in 5 of 7 processes, down to 78,430"),
+        (
+            [4_804, 4_290],
+            "4,290 to 4,804 bytes in 2 processes; others may need more, how much is not known",
+        ),
     ],
 )
 def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen(
@@ -174,8 +182,8 @@ def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen(
 @pytest.mark.parametrize(
     ("courses", "says"),
     [
-        ("abc", "500,000 bytes in 3 processes; another may differ"),
-        ("a", "500,000 bytes in 1 process; another may differ"),
+        ("abc", "500,000 bytes in 3 processes; others may need more, how much is not known"),
+        ("a", "500,000 bytes in 1 process; others may need more, how much is not known"),
         ("aaaaaa", "500,000 bytes"),
     ],
 )
@@ -187,6 +195,36 @@ def test_a_peak_not_shown_to_repeat_says_of_how_many_processes_it_is(
         for index, course in enumerate(courses)
     ]
     assert describe_peak(measured(*trials)) == says
+
+
+@pytest.mark.parametrize(("processes", "says"), [(1, "in 1 process"), (2, "in 2 processes")])
+def test_an_eager_peak_says_of_how_many_processes_it_is(processes: int, says: str) -> None:
+    trials = [memory_trial(index=index) for index in range(processes)]
+    assert describe_peak(measured(*trials)) == f"500,000 bytes {says}"
+
+
+def test_a_peak_that_varies_is_a_range_wherever_it_stands(tmp_path: Path) -> None:
+    cells = []
+    for number, scenario in enumerate(("while_loop", "python_loop")):
+        trials = [memory_trial(peak, index=i) for i, peak in enumerate((104_000, 117_232, 104_000))]
+        place = SweepPlace("sweep", number, {"scenario": scenario})
+        cells.append(measured(*trials, timing_trial(), scenario=scenario, sweep=place))
+    lines = summarize(tmp_path / "sweep", *cells)
+    views = {
+        "the sweep's table": "\n".join(lines),
+        "the run's summary": summarize_run(tmp_path / "sweep" / "0", None, is_plain=True),
+        "the note": write_note(cells[0], tmp_path),
+        "the head of the run's page": write_document("", draw_head(cells[0])),
+        "the sweep's page": parse_page(html.write_page(tmp_path / "sweep").read_text())
+        .section("Peak memory by cell")
+        .text,
+        "the page's table": parse_page(html.write_page(tmp_path / "sweep").read_text())
+        .section("All cells, smallest peak first")
+        .text,
+    }
+    for name, text in views.items():
+        assert "104 to 117 kB" in text, name
+        assert "117 kB" not in text.replace("104 to 117 kB", ""), name
 
 
 def test_tensorflow_s_warning_of_retracing_is_quoted_once_a_function(tmp_path: Path) -> None:
