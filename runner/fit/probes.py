@@ -49,6 +49,10 @@ class Limit:
     record: Record | None = None
     """The record of the run with the largest value."""
     folder: Path | None = None
+    foreseen: int | None = None
+    """The largest value, as far as the probes before tell."""
+    foreseen_by: int = 0
+    """How many of them that stands on."""
 
     @property
     def largest(self) -> int | None:
@@ -126,6 +130,7 @@ class Prober:
     def try_value(self, attempt: Attempt) -> Generator[Sequence[Request], Sequence[Run], Probe]:
         """Return what came of a value; raise `ProbeFailed` where it says nothing of memory."""
         cell = self.make_cell(attempt.value)
+        self.limit.foreseen, self.limit.foreseen_by = attempt.foreseen, attempt.runs
         whole = Evidence.from_measure(cell.experiment.measure, settles_peak=False)
         is_traced = cell.experiment.measure.host_limit_mb is None and whole.memory > 0
         first = Evidence(int(is_traced), int(not is_traced), 0, False, with_requests=is_traced)
@@ -251,7 +256,8 @@ def search_limit(prober: Prober, most: int) -> Dialogue:
         limit.problem = f"unsupported: {experiment.unsupported_reason}"
         return
     start = experiment.fields[limit.vary]
-    attempts = LimitSearch(limit.strategy.cap_bytes, most).run(start)
+    is_batch = limit.vary == "batch_size"
+    attempts = LimitSearch(limit.strategy.cap_bytes, most, is_batch).run(start)
     try:
         attempt = next(attempts)
         while True:

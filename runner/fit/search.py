@@ -87,6 +87,10 @@ class Attempt(NamedTuple):
     whole: bool
     fits: bool | None = None
     """What the smaller values say of it."""
+    foreseen: int | None = None
+    """The largest value that fits, as far as the smaller ones tell."""
+    runs: int = 0
+    """How many of them that stands on."""
 
 
 T = TypeVar("T")
@@ -114,6 +118,9 @@ class LimitSearch:
 
     cap_bytes: int | None
     most: int = MOST
+    is_batch: bool = False
+    """True if the value counts examples, each of which takes the same: two values then make a
+    model."""
     probes: list[Probe] = field(default_factory=list)
     _low: int | None = None
     _high: int | None = None
@@ -125,6 +132,8 @@ class LimitSearch:
     """The number of probes before that."""
     _surprises: int = 0
     """Probes in a row that did not end as the model said."""
+    _foreseen: int | None = None
+    """What the model says is the largest value."""
 
     def run(self, start: int) -> Attempts[FoundLimit]:
         """Yield the values to try, from `start` on; return the answer."""
@@ -136,7 +145,8 @@ class LimitSearch:
 
     def _try(self, value: int, *, whole: bool) -> Attempts[bool]:
         expected = self._make_forecast().fits(value)
-        probe = yield Attempt(value, whole, expected)
+        foreseen = None if self._foreseen == MOST else self._foreseen
+        probe = yield Attempt(value, whole, expected, foreseen, min(3, len(self._fitting)))
         self.probes.append(probe)
         is_surprise = expected == (not probe.fits) and not self._varies
         self._surprises = self._surprises + 1 if is_surprise else 0
@@ -171,8 +181,11 @@ class LimitSearch:
         if self._high is not None and len(self._fitting) == 1 and low > 1:
             return low // 2  # it fits, and two are enough for a model
         forecast = self._make_forecast()
-        guess = forecast.largest(low, min(most_left, low * _FAR))
-        if guess is None or (guess > 2 * low and not forecast.is_settled):
+        self._foreseen = guess = forecast.largest(low, MOST)
+        if guess is not None:
+            guess = min(guess, most_left, low * _FAR)
+        is_sure = forecast.is_settled or (self.is_batch and self._high is None)
+        if guess is None or (guess > 2 * low and not is_sure):
             peak = self._fitting[-1].peak_bytes
             # It fits even if memory grows with the value's cube.
             safe = int(low * (self.cap_bytes / peak) ** (1 / 3)) if peak else 2 * low

@@ -183,8 +183,8 @@ def _name_difference(one: Limit, other: Limit) -> str:
 
 @dataclass
 class FitProgress:
-    """One line, redrawn before each trial, on a terminal only; and an answer, as soon as one is
-    known to 5 %, elsewhere if the search takes long."""
+    """A line before each trial, redrawn in place; where no terminal is, one before each probe. And
+    an answer, as soon as one is known to 5 %, elsewhere if the search takes long."""
 
     search: FitSearch
     stream: TextIO = field(default_factory=lambda: sys.stderr)
@@ -193,6 +193,8 @@ class FitProgress:
     _seconds: dict[int, float] = field(default_factory=dict)
     """What the last trial of each strategy took that completed, by the strategy's number."""
     _answered: set[int] = field(default_factory=set)
+    _printed: set[tuple[int, int, str]] = field(default_factory=set)
+    """The probes that have their line: strategy, value, kind of trial."""
     _foreseen: dict[int, tuple[int, tuple[int, int] | None]] = field(default_factory=dict)
     """Of each strategy: how many probes it had, and the answer that was near by then. To foresee
     one plays an allocator for some seconds."""
@@ -243,9 +245,16 @@ class FitProgress:
             parts.append(f"{fitting:,} fits")
         if failing is not None:
             parts.append(f"{failing:,} does not")
-        if understands_codes(self.stream) and (seconds := self._estimate_left()) is not None:
-            parts.append(f"about {format_duration(seconds)} left")
-        redraw_line(" · ".join(parts), self.stream)
+        if limit.foreseen is not None:
+            runs = count_things(limit.foreseen_by, "run")
+            parts.append(f"about {float(f'{limit.foreseen:.2g}'):,.0f} will, by {runs}")
+        if understands_codes(self.stream):
+            if (seconds := self._estimate_left()) is not None:
+                parts.append(f"about {format_duration(seconds)} left")
+            redraw_line(" · ".join(parts), self.stream)
+        elif (probe := (limit.strategy.number, value, kind)) not in self._printed:
+            self._printed.add(probe)
+            print(" · ".join(parts), file=self.stream, flush=True)
 
     def close(self) -> None:
         """Take the line away."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Sequence
 
@@ -149,6 +150,32 @@ def test_the_search_takes_few_probes_and_one_that_fails(name: str) -> None:
     assert result.largest is not None
     assert len(result.probes) <= 9
     assert failing(result) == (1 if start < result.largest / 2 else 2)
+
+
+@pytest.mark.parametrize("name", [name for name in WORLDS if "batches" in name or "one" in name])
+def test_the_law_of_two_batches_is_told_and_used_at_once(name: str) -> None:
+    """The third value is what two said, or the furthest that is tried: 16 times the second."""
+    world, start = WORLDS[name]
+    attempts = LimitSearch(world.cap_bytes, is_batch=True).run(start)
+    asked = [next(attempts)]
+    with contextlib.suppress(StopIteration):
+        while True:
+            asked.append(attempts.send(world(asked[-1].value, whole=asked[-1].whole)))
+    largest = next(attempt.value for attempt in reversed(asked) if attempt.whole)
+    first, second, third, *_ = asked
+    assert [attempt.foreseen for attempt in (first, second)] == [None, None]
+    assert third.runs == 2
+    assert third.foreseen == pytest.approx(largest, rel=0.02)
+    assert third.value == min(third.foreseen, 16 * second.value)
+    assert len(asked) <= len(found(world, start).probes) + 1
+
+
+def test_a_square_that_is_taken_for_a_batch_costs_no_more_than_two_failures() -> None:
+    world, start = WORLDS["a square"]
+    result = found(world, start, is_batch=True)
+    assert result.largest is not None
+    assert world.answer(result.largest) == (True, False)
+    assert failing(result) <= 2
 
 
 def test_the_search_costs_a_third_of_plain_bisection() -> None:

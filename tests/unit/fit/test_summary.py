@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 from pathlib import Path
 
 import pytest
 
+from runner.cell import TrialSpec
 from runner.compose import composition
+from runner.engine.events import TrialStarted
 from runner.fit import search, summary
 from runner.fit.probes import Limit, write_model
 from runner.fit.search import FoundLimit, PeakModel, Probe
@@ -160,3 +164,43 @@ def test_a_crash_that_was_foreseen_is_out_of_memory_and_said() -> None:
     assert row.endswith(
         "65 is out of memory (ended by SIGSEGV, where memory was foreseen to run out)"
     )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@dataclasses.dataclass
+class OneSearch:
+    """Has every trial tried for one strategy."""
+
+    limits: list[Limit]
+    value: int = 0
+
+    def find_probe(self, _: object) -> tuple[Limit, int]:
+        return self.limits[0], self.value
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_where_no_terminal_is_each_probe_has_its_line(
+    stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    searched = dataclasses.replace(limit(None), found=None, probes=[])
+    one = OneSearch([searched])
+    progress = summary.FitProgress(one, stream)  # type: ignore[arg-type]
+    for value, foreseen in ((32, None), (64, None), (2517, 2517)):
+        one.value, searched.foreseen, searched.foreseen_by = value, foreseen, 2
+        for _ in range(2):  # the same probe's second trial of a kind has no line of its own
+            progress.on(TrialStarted(None, TrialSpec(None, "memory", 0)))  # type: ignore[arg-type]
+        searched.probes.append(Probe(value, True))
+    lines = stream.getvalue().splitlines()
+    if isinstance(stream, Terminal):
+        assert "about 2,500 will, by 2 runs" in lines[-1]
+        return
+    assert lines == [
+        " · batch_size=32, memory trial",
+        " · batch_size=64, memory trial · 32 fits",
+        " · batch_size=2,517, memory trial · 64 fits · about 2,500 will, by 2 runs",
+    ]
