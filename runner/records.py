@@ -153,6 +153,8 @@ class SweepPlace:
     launcher: str = "basic"
     in_rounds: bool = True
     """Its trials took turns with those of the other cells."""
+    experiment: str | None = None
+    """The named sweep that it is, of conf/experiment/."""
 
 
 @dataclass(frozen=True, kw_only=True)

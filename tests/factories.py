@@ -332,6 +332,30 @@ def sweep_of_nine(name: str = "2025-01-01-13-00-00-ab12") -> list[Record]:
     return found
 
 
+def sweep_of_sixteen(name: str = "2025-01-01-13-00-00-ab16") -> list[Record]:
+    """Two ways to loop, two executions, two batch sizes, two seeds; all completed."""
+    found = []
+    fields = (("python_loop", "while_loop"), ("eager", "graph"), (32, 256), (0, 1))
+    for number, (scenario, execution, batch_size, seed) in enumerate(itertools.product(*fields)):
+        swept = {
+            "scenario": scenario,
+            "execution": execution,
+            "batch_size": str(batch_size),
+            "seed": str(seed),
+        }
+        record = completed(
+            f"{name}-{number}",
+            scenario=scenario,
+            execution=execution,
+            batch_size=batch_size,
+            started_at=f"2025-01-01T13:00:{number:02}+00:00",
+            sweep=SweepPlace(name, number, swept),
+        )
+        spec = dataclasses.replace(record.spec, seed=seed)
+        found.append(dataclasses.replace(record, spec=spec, cell=spec.cell))
+    return found
+
+
 def kept(record: Record, folder: Path) -> Path:
     """The record's folder, with everything in it that a real run leaves."""
     folder.mkdir(parents=True)

@@ -20,6 +20,7 @@ from runner.commands._store import choose_store, open_store
 from runner.engine import folders
 from runner.errors import BadInput, StoreError
 from runner.metrics import format_bytes
+from runner.render.words import count_things
 from runner.store.location import locate_store
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ class Cleaned:
     folder: str
     bytes: int
     tracked_runs: int | None = None
+    """The number of its runs in the tracking store; None where no store was looked into."""
+    mlflow_runs: tuple[str, ...] = ()
+    """The ids of those runs."""
     deleted: bool = False
     reason: str | None = None
     """Why it was left."""
@@ -58,7 +62,8 @@ class Cleaned:
     def line(self) -> str:
         parts = [paths.shorten(Path(self.folder)), format_bytes(self.bytes)]
         if self.tracked_runs is not None:
-            parts.append(f"{self.tracked_runs} run{'s' * (self.tracked_runs != 1)} in MLflow")
+            one = f" ({self.mlflow_runs[0]})" if self.tracked_runs == 1 else ""
+            parts.append(f"{count_things(self.tracked_runs, 'run')} in MLflow{one}")
         if self.deleted:
             parts.append("deleted")
         elif self.reason:
@@ -84,12 +89,11 @@ def make_parser() -> Parser:
 def run(options: argparse.Namespace) -> int:
     """Delete what is named, or say what would go; return 1 if something had to be left."""
     named = [Path(path) for path in options.paths]
-    words = options.settings
-    choice = choose_store(words) if words or options.yes else None
+    choice = choose_store(options.settings)
     if not named and options.older_than is None:
         raise BadInput("clean: nothing is named.", "Name folders, or say --older-than DAYS.")
     found = _find_folders(named, options.older_than or datetime.max)
-    store = _open_store(choice) if choice and options.yes and found else None
+    store = _open_store(choice) if found else None
     results = []
     for folder in found:
         results.append(_clean(folder, store, is_sure=options.yes))
@@ -172,12 +176,13 @@ def _clean(folder: Path, store: MlflowStore | None, *, is_sure: bool) -> Cleaned
     with folders.lock_folder(folder) as is_free:
         if not (is_free and all(_is_free(cell) for cell in folder.glob("*/"))):
             return replace(result, reason="it is still running")
-        if not is_sure:
-            return result
         try:
             if store:  # first: what can't be deleted there is kept here, for another time
-                count = store.remove("-".join(folder.parts[-2:]))
-                result = replace(result, tracked_runs=count)
+                name = "-".join(folder.parts[-2:])
+                runs = store.remove(name) if is_sure else store.list_runs(name)
+                result = replace(result, tracked_runs=len(runs), mlflow_runs=tuple(runs))
+            if not is_sure:
+                return result
             shutil.rmtree(folder)
         except (StoreError, OSError) as error:
             return replace(result, reason=str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import json
 import os
 import shlex
 import signal
@@ -15,7 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
@@ -24,10 +25,12 @@ from runner.commands import Parser
 from runner.commands._store import choose_store, open_store
 from runner.engine.signals import stop_on_signals
 from runner.errors import BadInput, Interrupted, ServerError
+from runner.sanitize import make_printable
 from runner.store.location import StoreLocation, locate_store, make_python_path
 from runner.versions import describe_untried
 
 START_SECONDS = 120.0
+LARGEST_PORT = 65535
 
 
 def make_parser() -> Parser:
@@ -36,13 +39,18 @@ def make_parser() -> Parser:
         "Serves the MLflow UI on the store in use until Ctrl-C, and prints links to "
         "the table of runs and to the comparison. With tracking=server it prints the links only.",
         "Example: python -m runner ui --port 5001\n\n"
-        "Also: tracking=server, tracking.uri=..., as for a run.",
+        "Also: port=5001, and tracking=server, tracking.uri=..., as for a run.",
         settings=["tracking"],
+        own=["port", "host"],
     )
-    parser.add_argument("--port", type=int, default=5000, help="5000 by default")
+    parser.add_argument("--port", dest="port_flag", metavar="PORT", help="5000 by default")
     parser.add_argument(
-        "--host", default="127.0.0.1", help="127.0.0.1, only this machine, by default"
+        "--host",
+        dest="host_flag",
+        metavar="HOST",
+        help="127.0.0.1, only this machine, by default",
     )
+    parser.add_json()
     return parser
 
 
@@ -51,12 +59,13 @@ def run(options: argparse.Namespace) -> int:
     choice = choose_store(options.settings)
     location = locate_store(choice, paths.find_outputs())
     if choice.kind == "server":
-        _print_links(location)
+        _print_links(location, as_json=options.json)
         return 0
-    listening, is_private = _listen(options.host, options.port)
+    host = _choose("host", options.host, options.host_flag, "127.0.0.1")
+    listening, is_private = _listen(host, _choose("port", options.port, options.port_flag, "5000"))
     if not is_private:
         print(
-            f"runner: --host {options.host}: everybody who can reach this machine can read, change "
+            f"runner: --host {host}: everybody who can reach this machine can read, change "
             "and delete every run: MLflow asks for no password.",
             file=sys.stderr,
         )
@@ -67,30 +76,63 @@ def run(options: argparse.Namespace) -> int:
     log = paths.find_outputs() / "ui.log"
     try:
         with stop_on_signals(), _serve(location, listening, log) as server:
-            _print_links(location)
-            print("Ctrl-C ends it.", flush=True)
+            _print_links(location, as_json=options.json)
+            print("Ctrl-C ends it.", file=sys.stderr if options.json else None, flush=True)
             server.wait()
     except Interrupted as stop:
         return stop.exit_code
     raise ServerError(f"the UI ended by itself (see {paths.shorten(log)}).", "Start it again.")
 
 
-def _print_links(location: StoreLocation) -> None:
+def _choose(name: str, word: str | None, flag: str | None, usual: str) -> str:
+    """Return what `port=5001` or `--port 5001` says; raise `BadInput` for both."""
+    if word is not None and flag is not None:
+        raise BadInput(f"{name} is given twice.", "Keep one.")
+    return next((said for said in (word, flag) if said is not None), usual)
+
+
+@dataclass(frozen=True)
+class ExperimentLinks:
+    """The pages of one MLflow experiment: the fields are those of `--json`."""
+
+    name: str
+    all_runs: str
+    last_sweep: str | None
+    compared: str
+
+
+def _print_links(location: StoreLocation, *, as_json: bool) -> None:
     if untried := describe_untried("mlflow", metadata.version("mlflow")):
         print(
             f"runner: {untried}: its pages may open without their columns and charts.",
             file=sys.stderr,
         )
+    names = open_store(location).list_experiments()
+    experiments = [_find_links(replace(location, experiment=name)) for name in names]
+    if as_json:
+        links = {"mlflow": location.pages, "experiments": [*map(asdict, experiments)]}
+        print(json.dumps(links, indent=1), flush=True)
+        return
+    print(f"MLflow      {location.pages}")
+    for experiment in experiments:
+        if len(experiments) > 1:
+            print(f"experiment  {make_printable(experiment.name)}")
+        print(f"all runs    {experiment.all_runs}")
+        if experiment.last_sweep:
+            print(f"last sweep  {experiment.last_sweep}")
+        print(f"compared    {experiment.compared}", flush=True)
+
+
+def _find_links(location: StoreLocation) -> ExperimentLinks:
     store = open_store(location)
     everything, sweep = store.save_view(None), store.find_newest_sweep()
-    print(f"MLflow      {location.pages}")
-    print(f"all runs    {everything.runs}")
-    if sweep:
-        links = store.save_view(sweep)
-        print(f"last sweep  {links.runs}")
-        print(f"compared    {links.comparison}", flush=True)
-    else:
-        print(f"compared    {everything.comparison}", flush=True)
+    newest = store.save_view(sweep) if sweep else None
+    return ExperimentLinks(
+        location.experiment,
+        everything.runs,
+        newest.runs if newest else None,
+        (newest or everything).comparison,
+    )
 
 
 @contextmanager
@@ -163,12 +205,16 @@ def _end(server: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def _listen(host: str, port: int) -> tuple[socket.socket, bool]:
+def _listen(host: str, port: str) -> tuple[socket.socket, bool]:
     """Return a socket that listens there, and whether only this machine can reach it."""
     if not host.strip():  # as in --host "$UNSET", which a server takes for every address there is
         raise BadInput("--host: names no address.", "Leave it out: 127.0.0.1 is used then.")
+    if not (port.isascii() and port.isdecimal() and int(port) <= LARGEST_PORT):
+        raise BadInput(
+            f"--port {port}: is not a port.", f"Say a whole number, {LARGEST_PORT} at most."
+        )
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         family, _, _, _, address = found[0]
         listening = socket.create_server(address[:2], family=family)
     except (OSError, OverflowError, UnicodeError, ValueError) as error:

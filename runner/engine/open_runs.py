@@ -77,6 +77,7 @@ class OpenRuns:
             swept=dict(request.swept),
             launcher=self.executor.name,
             in_rounds=request.in_rounds and self.executor.takes_turns,
+            experiment=request.cell.said.get("experiment"),
         )
         return open_run(request, folder, self.executor.machine, sweep)
 

@@ -79,7 +79,7 @@ class StoreClient:
         return self._request("publish", str(folder.resolve()), self._seconds, StoredRun)
 
     def publish_sweep(self, folder: Path) -> Future[StoredRun]:
-        """Add the report of the sweep in `folder` to its first cell's run."""
+        """Complete the run of the sweep in `folder`: its table, its report."""
         return self._request("publish_sweep", str(folder.resolve()), SWEEP_SECONDS, StoredRun)
 
     def save_view(self, sweep: str | None) -> Future[Links]:

@@ -1,7 +1,7 @@
 """A record as MLflow keeps it: parameters, metrics, tags, files.
 
-Exact metrics keep the contract's names. Beside them stand rounded ones in readable units, whose
-names carry the unit and a section (`memory/peak_MB`): MLflow draws a section of charts for each.
+Metrics keep the contract's names, parameters the words that people type. Beside the few metrics
+that MLflow's pages show first stand rounded ones in readable units, such as `Peak_MB`.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from runner import schema
-from runner.config import Spec
+from runner.config import format_word
 from runner.facts import StepSeries
-from runner.metrics import METRICS, Metric
-from runner.records import Record, Status
+from runner.metrics import HEADLINES, METRICS, Metric, Rank, list_shown
+from runner.records import Record, Status, SweepPlace
+from runner.render import peak
 from runner.render.files.note import write_note
 from runner.sanitize import make_printable
 
@@ -29,22 +30,24 @@ ARTIFACTS = (
 )
 """The files of a run's folder that are kept with its run, where they are there."""
 
-SWEEP_ARTIFACTS = "sweep"
-"""Where the run of a sweep's first cell has the files of the whole sweep."""
-
 LARGEST_ARTIFACT_BYTES = 32_000_000
+STARTED = "started"
+"""A tag by which the table of all runs is sorted."""
+SOURCE = {"mlflow.source.name": "python -m runner", "mlflow.source.type": "LOCAL"}
 LONGEST_PARAMETER = 6000
 LONGEST_TAG = 8000
-SERIES_POINTS = 200
+MOST_TABLE_ROWS = 100
+SERIES_POINTS = 50
+
+FIRST_SCREEN = tuple(dict.fromkeys((*HEADLINES, *list_shown(Rank.TABLE))))
+"""The metrics that are also kept in readable units, the most important first."""
 
 _READABLE_UNIT = {
     "bytes": (1e6, "_MB"),
     "bytes/step": (1e3, "_kB_per_step"),
     "seconds": (1e-3, "_ms"),
-    "per second": (1.0, "_per_s"),
-    "count": (1.0, ""),
-    "count/step": (1.0, "_per_step"),
 }
+"""By unit of those metrics: what a readable figure is divided by, and how its name ends."""
 _SERIES: tuple[tuple[Callable[[StepSeries], Sequence[float]], str, float], ...] = (
     (lambda steps: steps.seconds, "steps/step_ms", 1e-3),
     (lambda steps: steps.tensor_live_bytes, "steps/tensor_live_MB", 1e6),
@@ -62,6 +65,13 @@ class MetricPoint:
     step: int = 0
 
 
+def name_sweep(sweep: SweepPlace) -> str:
+    """Return what a sweep varies, `loops: scenario, iterations`: the name of the run above its
+    cells."""
+    fields = ", ".join(field.rpartition(".")[2] for field in sweep.swept)
+    return make_printable(f"{sweep.experiment or 'sweep'}: {fields}")[:250]
+
+
 @dataclass(frozen=True)
 class RunContent:
     """One MLflow run, whole."""
@@ -76,6 +86,8 @@ class RunContent:
     tags: dict[str, str]
     record_digest: str
     """The same for the same record, wherever it lies."""
+    tables: dict[str, str]
+    """Tables that MLflow can compare over runs, by the name of their file."""
 
     @property
     def digest(self) -> str:
@@ -90,17 +102,29 @@ def describe_record(record: Record, folder: Path) -> RunContent:
     # The time in the phases: known from the record alone, also when cells took turns.
     phases = (each for trial in record.trials for each in trial.phases.values())
     seconds = sum(each.seconds or 0.0 for each in phases)
-    started_ms = round(datetime.fromisoformat(record.started_at).timestamp() * 1000)
+    started_ms = find_start(record)
+    tables = list_tables(record)
     return RunContent(
         name=name_run(record),
         status=_MLFLOW_STATUS.get(record.outcome.status, "FAILED"),
         started_ms=started_ms,
         ended_ms=started_ms + round(1000 * seconds),
-        parameters=_list_parameters(record.spec),
+        parameters=_list_parameters(record),
         points=(*list_figures(record), *_list_series(record)),
-        tags=_list_tags(record, folder),
+        tags=_list_tags(record, folder, tables),
         record_digest=hashlib.sha256(schema.encode(record)).hexdigest(),
+        tables=tables,
     )
+
+
+def find_start(record: Record) -> int:
+    """Return when a measurement began, in ms."""
+    return round(datetime.fromisoformat(record.started_at).timestamp() * 1000)
+
+
+def write_time(milliseconds: int) -> str:
+    """Return a moment so that an earlier one comes first as text."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(" ", "milliseconds")[:-6]
 
 
 def list_artifacts(folder: Path) -> list[Path]:
@@ -118,64 +142,88 @@ def list_artifacts(folder: Path) -> list[Path]:
     ]
 
 
+def list_tables(record: Record) -> dict[str, str]:
+    """Return the lines and layers that made the peak, by the name of their file, as MLflow's
+    `log_table` writes them: its pages put such tables of several runs side by side."""
+    if record.allocations is None:
+        return {}
+    found = {
+        "lines.json": peak.slice_by_line(record.allocations),
+        "layers.json": peak.slice_by_layer(record.allocations),
+    }
+    total = record.allocations.total_bytes or 1
+    return {
+        file: json.dumps(
+            {
+                "columns": [file.removesuffix("s.json"), "bytes", "share", "count", "code"],
+                "data": [
+                    [part.name, part.bytes, _round(part.bytes / total), part.count, part.code]
+                    for part in slices[:MOST_TABLE_ROWS]
+                ],
+            }
+        )
+        for file, slices in found.items()
+        if slices
+    }
+
+
 def name_metric(metric: Metric) -> str:
-    """Return `memory/peak_MB` for `tensor_peak_bytes`."""
-    if metric.is_time:
-        section = "time"
-    elif metric.name.startswith("graph_"):
-        section = "graph"
-    else:
-        section = "memory"
-    label = metric.label.removeprefix(f"{section} ").replace(" ", "_")
-    return f"{section}/{label}{_READABLE_UNIT[metric.unit][1]}"
+    """Return `Peak_MB` for `tensor_peak_bytes`.
 
-
-def name_parameter(field: str) -> str:
-    """Return the parameter of a field of the configuration: `size` for `scenario.size`."""
-    group, _, name = field.partition(".")
-    if group == "scenario" and name and name not in _RESERVED:
-        return name
-    return {"device": "device.kind", "measure": "measure.name"}.get(field, field)
+    MLflow's compare page sorts names as bytes, so a capital stands before all exact names.
+    """
+    return metric.label.capitalize().replace(" ", "_") + _READABLE_UNIT[metric.unit][1]
 
 
 def name_run(record: Record) -> str:
-    """Return what ran; in a sweep, with the swept values that this does not say already."""
+    """Return what ran: first what a sweep varies, and the scenario, which is long, last.
+
+    MLflow's pages cut a name after some twenty letters: `graph 256 s1 while_loop`.
+    """
     spec = record.spec
-    words = [spec.scenario, spec.execution, f"batch={spec.batch_size}"]
-    parameters = _list_parameters(spec)
-    for field in record.sweep.swept if record.sweep else ():
-        name = name_parameter(field)
-        if name not in ("scenario", "execution", "batch_size") and name in parameters:
-            words.append(f"{name.removesuffix('.kind').removesuffix('.name')}={parameters[name]}")
+    if record.sweep is None:
+        return make_printable(f"{spec.scenario} {spec.execution} batch={spec.batch_size}")[:250]
+    words = []
+    for field, said in record.sweep.swept.items():
+        if field != "scenario":
+            value = format_word(spec.fields.get(field, said))
+            words.append(_SHORT_WORDS.get(field, f"{field.rpartition('.')[2]}=") + value)
+    words.append(spec.scenario)
+    if "execution" not in record.sweep.swept:
+        words.append(spec.execution)
     return make_printable(" ".join(words))[:250]
 
 
+_SHORT_WORDS = {"execution": "", "batch_size": "", "seed": "s", "device": "", "measure": ""}
+"""Fields whose values are known without their names: what stands before each in a run's name."""
 _COLOURS = (
-    *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2"),
-    *("#9c755f", "#edc948", "#ff9da7", "#2f4b7c", "#8cd17d", "#a05195"),
+    *("#4e79a7", "#f28e2b", "#59a14f", "#e15759", "#b07aa1", "#76b7b2", "#9c755f"),
+    *("#edc948", "#ff9da7", "#2f4b7c", "#8cd17d", "#a05195", "#86bcb6", "#79706e"),
+    *("#a0cbe8", "#ffbe7d", "#003f5c", "#d37295", "#b6992d", "#bab0ac", "#ff7c43"),
 )
-_RESERVED = ("scenario", "execution", "batch_size", "seed", "target", "device", "measure")
 _MLFLOW_STATUS = {Status.COMPLETED: "FINISHED", Status.INTERRUPTED: "KILLED"}
 
 
-def _list_parameters(spec: Spec) -> dict[str, str]:
-    values = {name_parameter(field): value for field, value in spec.fields.items()}
-    texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in values.items()}
-    return {name: make_printable(text)[:LONGEST_PARAMETER] for name, text in texts.items()}
+def _list_parameters(record: Record) -> dict[str, str]:
+    """Return what was asked for, by the words that people type, without what was left unset: pages
+    that compare runs list each parameter that any of them has."""
+    swept = record.sweep.swept if record.sweep else {}
+    return {
+        name: make_printable(format_word(value))[:LONGEST_PARAMETER]
+        for name, value in record.spec.fields.items()
+        if value is not None or name in swept
+    }
 
 
 def list_figures(record: Record) -> Iterator[MetricPoint]:
     """Yield a record's metrics, readable ones first: MLflow lists them in this order."""
-    measured = {name: value for name, value in record.metrics.items() if value is not None}
-    for name, value in measured.items():
-        if name in METRICS:
+    for name in FIRST_SCREEN:
+        if (value := record.metrics.get(name)) is not None:
             scale = _READABLE_UNIT[METRICS[name].unit][0]
             yield MetricPoint(name_metric(METRICS[name]), _round(value / scale))
-    for name, value in measured.items():
-        yield MetricPoint(name, value)
-    for name, (low, high) in record.intervals.items():
-        yield MetricPoint(f"{name}_low", low)
-        yield MetricPoint(f"{name}_high", high)
+    for name, value in record.metrics.items():
+        if value is not None:
+            yield MetricPoint(name, value)
 
 
 def _list_series(record: Record) -> Iterator[MetricPoint]:
@@ -193,13 +241,10 @@ def _round(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _list_tags(record: Record, folder: Path) -> dict[str, str]:
+def _list_tags(record: Record, folder: Path, tables: Iterable[str]) -> dict[str, str]:
     outcome, sweep = record.outcome, record.sweep
     # Neighbours in a sweep differ in the colour of their points and lines in charts.
     colour = _COLOURS[(sweep.cell if sweep else zlib.crc32(record.cell.encode())) % len(_COLOURS)]
-    note = write_note(record, folder)
-    if sweep:
-        note += f"\n\nThe sweep's report is with its first cell's run, in `{SWEEP_ARTIFACTS}/`."
     tags = {
         "record": record.id,
         "cell": record.cell,
@@ -208,10 +253,10 @@ def _list_tags(record: Record, folder: Path) -> dict[str, str]:
         "execution": record.spec.execution,
         "fingerprint": record.fingerprint,
         "folder": str(folder.resolve()),
-        "mlflow.source.name": "python -m runner",
-        "mlflow.source.type": "LOCAL",
+        STARTED: write_time(find_start(record)),
+        **SOURCE,
         "mlflow.runColor": colour,
-        "mlflow.note.content": note,
+        "mlflow.note.content": write_note(record, folder),
     }
     if outcome.reason:
         tags["reason"] = outcome.reason
@@ -221,4 +266,11 @@ def _list_tags(record: Record, folder: Path) -> dict[str, str]:
         tags["sweep"] = sweep.id
         tags["swept"] = " ".join(sweep.swept)
         tags["number"] = f"{sweep.cell:05}"  # the table is sorted by it, as text
+        if sweep.experiment:
+            tags["experiment"] = sweep.experiment
+    if record.environment.git and record.environment.git.revision:
+        tags["mlflow.source.git.commit"] = record.environment.git.revision
+    if tables:
+        logged = [{"path": name, "type": "table"} for name in tables]
+        tags["mlflow.loggedArtifacts"] = json.dumps(logged)
     return {name: make_printable(value)[:LONGEST_TAG] for name, value in tags.items()}

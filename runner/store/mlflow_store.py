@@ -12,9 +12,12 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -25,13 +28,32 @@ from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repo import ArtifactRepository
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore, sqlalchemy
+from mlflow.tracking.context.default_context import DefaultRunContext
+from mlflow.utils.mlflow_tags import (
+    MLFLOW_PARENT_RUN_ID,
+    MLFLOW_RUN_NOTE,
+    MLFLOW_USER,
+)
 from mlflow.utils.rest_utils import requests
 
 from runner import records
+from runner.cell import PLAN_FILE
 from runner.errors import BadInput, RunnerError, StoreError, StoreOutOfReach, get_first_line
-from runner.records import RECORD_FILE
+from runner.records import RECORD_FILE, Record, SweepPlace
+from runner.render.files.note import write_sweep_note
+from runner.render.html import REPORT_FILE
 from runner.store import views
-from runner.store.content import SWEEP_ARTIFACTS, RunContent, describe_record, list_artifacts
+from runner.store.content import (
+    LONGEST_TAG,
+    SOURCE,
+    STARTED,
+    RunContent,
+    describe_record,
+    find_start,
+    list_artifacts,
+    name_sweep,
+    write_time,
+)
 from runner.store.location import Links, StoredRun, StoreLocation, make_sqlite_uri
 
 _MIGRATIONS = Path(mlflow.__file__).parent / "store" / "db_migrations" / "versions"
@@ -45,6 +67,8 @@ _REMOTE = frozenset(
 )
 """Schemes of addresses that lead to no folder of this machine. `runs` and `models` lead to
 whatever the server answers next."""
+_USER = {MLFLOW_USER: str(DefaultRunContext().tags()[MLFLOW_USER])}
+"""The user's name, as every client of MLflow tells it."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -56,6 +80,7 @@ class MlflowStore:
         self._lock_seconds = lock_seconds
         self._client: Any = None
         self._experiment = ""
+        self._parents: dict[Path, str] = {}
 
     def prepare(self, _: None = None) -> None:
         """Make the store where it is not there yet, and complete what was cut short."""
@@ -87,39 +112,48 @@ class MlflowStore:
             copied = next((run for run in known if _is_copied(run, content)), None)
             if copied is not None:
                 return self._location.make_stored_run(self._experiment, copied.info.run_id)
-            run_id = self._write_run(content, folder, known)
+            parent = self._find_parent(record, folder.resolve().parent) if record.sweep else None
+            run_id = self._write_run(content, folder, known, parent)
             self._client.set_terminated(run_id, content.status, content.ended_ms)
         return self._location.make_stored_run(self._experiment, run_id)
 
     def publish_sweep(self, folder: str | Path) -> StoredRun:
-        """Add the files of the sweep in `folder` to the run of its first cell.
-
-        A run of their own would be a row in the table that is no cell.
-        """
+        """Complete the run that stands above those of a sweep's cells: its table, its files."""
         folder = Path(folder)
         with self._translate_errors():
             self._check_file()
-            sweep = records.read_brief(records.find(folder)[0]).sweep
-            name = sweep.id if sweep else ""
-            first = self._find_first(f"tags.sweep = {_quote(name)}", "tags.number ASC")
+            found, _ = records.read_each(records.find(folder), _read_without_allocations)
+            ended = round(1000 * max((at / RECORD_FILE).stat().st_mtime for at, _ in found))
+            cells = [record for _, record in found if record.sweep]
+            name = cells[0].sweep.id if cells and cells[0].sweep else ""
+            first = self._find_first(f"tags.sweep = {_quote(name)}", order="tags.number ASC")
             if first is None:
                 raise StoreError(f"{folder}: no cell of that sweep is in the store", "Publish it.")
             stored = Path(first.data.tags.get("folder", "")).parent
-            if stored == folder.resolve():
-                self._attach_files(first.info.run_id, folder, SWEEP_ARTIFACTS)
-            elif not self._is_same_record(first, folder):
+            if stored != folder.resolve() and not self._is_same_record(first, folder):
                 raise BadInput(  # somebody else's sweep may have the name of ours
                     f"{folder}: the store has a sweep of that name with other content, of {stored}",
                     "Nothing was changed. If this is the right one, delete those runs in MLflow.",
                 )
-        return self._location.make_stored_run(self._experiment, first.info.run_id)
+            run = self._client.get_run(self._find_parent(cells[0], stored))
+            if stored == folder.resolve():
+                note = self._write_links(run, folder) + write_sweep_note(cells)
+                # MLflow's page shows no note of a run that has no metric.
+                count = Metric("cells", len(cells), ended, 0)
+                tags = {MLFLOW_RUN_NOTE: note, STARTED: write_time(ended)}  # above its cells
+                self._client.log_batch(run.info.run_id, [count], tags=_list_tags(tags))
+                self._attach_files(run, folder)
+                self._client.set_terminated(run.info.run_id, end_time=ended)
+        return self._location.make_stored_run(self._experiment, run.info.run_id)
 
     def save_view(self, sweep: str | None) -> Links:
         """Save the view of a sweep, or of all runs, and return its pages."""
         with self._translate_errors():
             newest = self._find_first(f"tags.sweep = {_quote(sweep)}") if sweep else None
             swept = newest.data.tags.get("swept", "").split() if newest else []
-            key, value = views.make_view_key(sweep), views.make_view_tag(sweep, swept)
+            values = {field: newest.data.params.get(field, "") for field in swept} if newest else {}
+            name = newest.info.run_name if newest else ""
+            key, value = views.make_view_key(sweep), views.make_view_tag(sweep, values, name)
             self._client.set_experiment_tag(self._experiment, views.TAG + key, value)
             tags = self._client.get_experiment(self._experiment).tags
             for old in views.find_surplus_views(tags):
@@ -132,20 +166,30 @@ class MlflowStore:
             newest = self._find_first("tags.sweep LIKE '%'")
         return newest.data.tags["sweep"] if newest else None
 
-    def remove(self, name: str) -> int:
-        """Delete the runs of the run or the sweep `name`, and return how many could be seen.
+    def list_experiments(self) -> list[str]:
+        """Return the names of the experiments that have records, this one first."""
+        with self._translate_errors():
+            experiments = self._client.search_experiments()
+            names = {
+                experiment.name: None
+                for experiment in experiments
+                if self._find_first("tags.record LIKE '%'", experiment.experiment_id)
+            }
+        return list({self._location.experiment: None, **names})
+
+    def list_runs(self, name: str) -> list[str]:
+        """Return the ids of the runs of the run or the sweep `name`, those that can be seen."""
+        with self._translate_errors():
+            return [run.info.run_id for run in self._find_everywhere(name) if _is_active(run)]
+
+    def remove(self, name: str) -> list[str]:
+        """Delete the runs of the run or the sweep `name`; return the ids of those that were seen.
 
         An embedded store keeps nothing of them, not in its trash either; a server has them there.
         """
         with self._translate_errors():
-            condition = f"tags.record LIKE {_quote(name + '%')}"
-            found = [
-                run
-                for experiment in self._client.search_experiments(ViewType.ALL)
-                for run in self._find_runs(condition, experiment.experiment_id, ViewType.ALL)
-                if re.fullmatch(r"[0-9a-f]{32}", run.info.run_id)  # else it may be a path
-            ]
-            seen = [run.info.run_id for run in found if run.info.lifecycle_stage == "active"]
+            found = self._find_everywhere(name)
+            seen = [run.info.run_id for run in found if _is_active(run)]
             for run_id in seen:
                 self._client.delete_run(run_id)
             if artifacts := self._location.artifacts:
@@ -154,9 +198,42 @@ class MlflowStore:
                     shutil.rmtree(Path(artifacts) / run.info.run_id, ignore_errors=True)
                     database._hard_delete_run(run.info.run_id)  # as `mlflow gc` does
                 database.engine.dispose()
-        return len(seen)
+        return seen
 
-    def _write_run(self, content: RunContent, folder: Path, known: list[Any]) -> str:
+    def _find_everywhere(self, name: str) -> list[Any]:
+        """Return the runs of the run or the sweep `name`, of all experiments and of the trash."""
+        condition = f"tags.record LIKE {_quote(name + '%')}"
+        return [
+            run
+            for experiment in self._client.search_experiments(ViewType.ALL)
+            for run in self._find_runs(condition, experiment.experiment_id, ViewType.ALL)
+            if re.fullmatch(r"[0-9a-f]{32}", run.info.run_id)  # else it may be a path
+        ]
+
+    def _find_parent(self, record: Record, sweep: Path) -> str:
+        """Return the run that stands above those of a sweep's cells; it is made with the first."""
+        assert record.sweep is not None
+        if sweep in self._parents:
+            return self._parents[sweep]
+        with ExitStack() as turn:
+            with suppress(FileNotFoundError):  # two publishers of one sweep take turns
+                fcntl.flock(turn.enter_context((sweep / PLAN_FILE).open()), fcntl.LOCK_EX)
+            known = self._find_runs(f"tags.record = {_quote(record.sweep.id)}")
+            parents = [run for run in known if run.data.tags.get("folder") == str(sweep)]
+            run = parents[0] if parents else self._create_parent(record, record.sweep, sweep)
+        self._parents[sweep] = str(run.info.run_id)
+        return self._parents[sweep]
+
+    def _create_parent(self, record: Record, place: SweepPlace, sweep: Path) -> Any:
+        tags = {"record": place.id, "folder": str(sweep), **SOURCE, **_USER}
+        run = self._client.create_run(self._experiment, find_start(record), tags, name_sweep(place))
+        # It is not RUNNING, as nobody completes it but the end of the sweep, which may never come.
+        self._client.update_run(run.info.run_id, "SCHEDULED")
+        return run
+
+    def _write_run(
+        self, content: RunContent, folder: Path, known: list[Any], parent: str | None
+    ) -> str:
         """Write the run of a record, and then delete those that it replaces.
 
         They are deleted when it has been read back. It is RUNNING until then, so that one that was
@@ -176,12 +253,17 @@ class MlflowStore:
             self._experiment,
             start_time=content.started_ms,
             run_name=content.name,
-            tags={_DIGEST: content.digest, "record": content.tags["record"], "folder": here},
+            tags={
+                _DIGEST: content.digest,
+                "record": content.tags["record"],
+                "folder": here,
+                **_USER,
+            },
         )
         run_id = str(run.info.run_id)
         try:
-            self._fill_run(run_id, content, is_complete=run.info.status != "RUNNING")
-            self._attach_files(run_id, folder)
+            self._fill_run(run, content, self._write_links(run, folder, parent), parent)
+            self._attach_files(run, folder, content.tables)
             if replaced:
                 self._check_run(run_id, content)
             for old in replaced:
@@ -193,31 +275,56 @@ class MlflowStore:
             raise
         return run_id
 
-    def _fill_run(self, run_id: str, content: RunContent, *, is_complete: bool) -> None:
+    def _fill_run(self, run: Any, content: RunContent, links: str, parent: str | None) -> None:
         """Write tags, which may have changed, and once what MLflow can't overwrite."""
+        is_new = run.info.status == "RUNNING"
         started = content.started_ms
-        points = () if is_complete else content.points
-        parameters = {} if is_complete else content.parameters
+        tags = {**content.tags, MLFLOW_RUN_NOTE: links + content.tags[MLFLOW_RUN_NOTE]}
+        if parent:
+            tags[MLFLOW_PARENT_RUN_ID] = parent
         self._client.log_batch(
-            run_id,
+            run.info.run_id,
             metrics=[
-                Metric(each.name, each.value, started + each.step, each.step) for each in points
-            ],
-            params=[Param(name, value) for name, value in parameters.items()],
-            tags=[RunTag(name, value) for name, value in content.tags.items()],
+                Metric(point.name, point.value, started + point.step, point.step)
+                for point in content.points
+            ]
+            if is_new
+            else (),
+            params=[Param(*parameter) for parameter in content.parameters.items()]
+            if is_new
+            else (),
+            tags=_list_tags(tags),
         )
 
-    def _attach_files(self, run_id: str, folder: Path, below: str | None = None) -> None:
+    def _write_links(self, run: Any, folder: Path, parent: str | None = None) -> str:
+        """Return links to a run's page and to its sweep, the first words of its note."""
+        runs = f"#/experiments/{self._experiment}/runs"
+        words = "?workflowType=machine_learning"
+        links = []
+        if (folder / REPORT_FILE).exists():
+            page = f"{runs}/{run.info.run_id}/artifacts/{REPORT_FILE}{words}"
+            links.append(f"[Report]({page})")
+        if parent:
+            links.append(f"[Sweep]({runs}/{parent}{words})")
+        return "".join(f"{link} · " for link in links)
+
+    def _attach_files(
+        self, run: Any, folder: Path, tables: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         if self._location.artifacts:  # for their owner alone
             Path(self._location.artifacts).mkdir(mode=0o700, exist_ok=True)
-        repository = self._open_artifacts(run_id)
+        repository = self._open_artifacts(str(run.info.artifact_uri))
         for path in list_artifacts(folder):
-            repository.log_artifact(str(path), below)
+            repository.log_artifact(str(path))
+        with TemporaryDirectory() as scratch:
+            for name, text in tables.items():
+                path = Path(scratch, name)
+                path.write_text(text)
+                repository.log_artifact(str(path))
 
-    def _open_artifacts(self, run_id: str) -> ArtifactRepository:
+    def _open_artifacts(self, address: str) -> ArtifactRepository:
         """Return where a run's files go; raise `StoreError` if a server on another machine names
         what may be a folder of this one. The server is asked once: its next answer may differ."""
-        address = str(self._client.get_run(run_id).info.artifact_uri)
         host = urlsplit(self._location.uri).hostname or ""
         is_here = host in ("localhost", "::1") or host.startswith("127.")
         is_local = self._location.artifacts is not None or is_here
@@ -277,9 +384,14 @@ class MlflowStore:
             if not (page := some.token):
                 return found
 
-    def _find_first(self, condition: str, order: str = "attributes.start_time DESC") -> Any | None:
+    def _find_first(
+        self,
+        condition: str,
+        experiment: str | None = None,
+        order: str = "attributes.start_time DESC",
+    ) -> Any | None:
         found = self._client.search_runs(
-            [self._experiment], condition, max_results=1, order_by=[order]
+            [experiment or self._experiment], condition, max_results=1, order_by=[order]
         )
         return found[0] if found else None
 
@@ -384,6 +496,20 @@ def open_store(location: StoreLocation) -> MlflowStore:
     store = MlflowStore(location, lock_seconds=20.0)
     store.prepare()
     return store
+
+
+def _read_without_allocations(folder: Path) -> Record:
+    """Leave out what weighs most, and what the note of a sweep does not need."""
+    return replace(records.read(folder), allocations=None)
+
+
+def _list_tags(tags: Mapping[str, str]) -> list[RunTag]:
+    return [RunTag(name, value[:LONGEST_TAG]) for name, value in tags.items()]
+
+
+def _is_active(run: Any) -> bool:
+    """Return whether a run is not in the trash."""
+    return str(run.info.lifecycle_stage) == "active"
 
 
 def _is_copied(run: Any, content: RunContent) -> bool:

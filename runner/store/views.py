@@ -11,23 +11,25 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from runner.metrics import HEADLINES, METRICS, Rank, list_shown
-from runner.store.content import name_metric, name_parameter
+from runner.metrics import METRICS
+from runner.store.content import FIRST_SCREEN, STARTED, name_metric
 
 TAG = "mlflow.sharedViewState."
 LARGEST_COMPARISON = 100
 """More runs than this can't be told apart in one chart."""
 
 MOST_VIEWS = 50
+_MOST_AXES = 4
+"""More axes of parallel coordinates than this print their titles over each other."""
 
-_METRICS = tuple(
-    name_metric(METRICS[name]) for name in dict.fromkeys((*HEADLINES, *list_shown(Rank.TABLE)))
-)
-_RUN_NAME = "attributes.`Run Name`"
+_PEAK, _STEP, *_OTHERS = (name_metric(METRICS[name]) for name in FIRST_SCREEN)
+_NAME = "attributes.`Run Name`"
+_CREATED = "runDateAndNestInfo"
+"""MLflow's name for its column with the status and the age of a run."""
 _USUAL_FIELDS = ("scenario", "execution", "batch_size")
 
 
@@ -52,50 +54,36 @@ def make_view_key(sweep: str | None) -> str:
     return f"runner-sweep-{hashlib.sha256(sweep.encode()).hexdigest()[:12]}"
 
 
-def make_view_tag(sweep: str | None, swept: Iterable[str]) -> str:
-    """Return the tag's value: a named view, as MLflow's own Save view writes it."""
-    state = json.dumps(_make_state(sweep, [name_parameter(field) for field in swept]))
+def make_view_tag(sweep: str | None, swept: Mapping[str, str], name: str = "") -> str:
+    """Return the tag's value: a named view, as MLflow's own Save view writes it.
+
+    `swept` has the fields that a sweep varies, with the values of the run called `name`.
+    """
+    state = json.dumps(_make_state(sweep, swept, name))
     packed = "deflate;" + base64.b64encode(zlib.compress(state.encode())).decode()
-    name = f"sweep {sweep}" if sweep else "all runs, newest first"
+    title = f"sweep {sweep}" if sweep else "all runs, newest first"
     # A fixed time: writing the same view again changes nothing.
-    return json.dumps({"name": name, "createdAt": 0, "updatedAt": 0, "state": packed})
+    return json.dumps({"name": title, "createdAt": 0, "updatedAt": 0, "state": packed})
 
 
-def _make_state(sweep: str | None, swept: list[str]) -> dict[str, Any]:
-    parameters = swept or list(_USUAL_FIELDS)
-    columns = [
-        "tags.`status`",
-        *(f"params.`{name}`" for name in parameters),
-        *(f"metrics.`{name}`" for name in _METRICS),
-    ]
-    peak = _METRICS[0]
-    bars = [_make_chart("BAR", metric, metricKey=metric) for metric in _METRICS]
-    scatters = [
-        _make_chart(
-            "SCATTER",
-            f"{peak} against {name}",
-            xaxis={"key": name, "type": "PARAM"},
-            yaxis={"key": peak, "type": "METRIC"},
-        )
-        for name in parameters
-    ]
-    parallel = _make_chart(
-        "PARALLEL",
-        "parameters, peak and step time",
-        selectedParams=parameters,
-        selectedMetrics=list(_METRICS[: len(HEADLINES)]),
-        showAllRuns=True,
-    )
-    widths = {column: 40 + 7 * len(column.split("`")[1]) for column in columns}
+def _make_state(sweep: str | None, swept: Mapping[str, str], name: str) -> dict[str, Any]:
+    metrics = [f"metrics.`{metric}`" for metric in (_PEAK, _STEP, *_OTHERS)]
+    # A run's name says all that a sweep varies.
+    fields = [f"params.`{field}`" for field in (() if sweep else _USUAL_FIELDS)]
+    columns = [*metrics, *fields, "tags.`status`"]
+    widths = {column: 36 + 7 * len(column.split("`")[1]) for column in columns}
     return {
         "searchFilter": f"tags.sweep = '{sweep}'" if sweep else "",
-        "orderByKey": "tags.`number`" if sweep else "attributes.start_time",
+        # Sorted by MLflow's own time of the start, a sweep's cells hide below its run.
+        "orderByKey": f"tags.`{'number' if sweep else STARTED}`",
         "orderByAsc": bool(sweep),
         "startTime": "ALL",
         "lifecycleFilter": "Active",
         "selectedColumns": columns,
-        "columnOrder": [_RUN_NAME, *columns],
-        "columnWidths": {_RUN_NAME: 260, **widths, "tags.`status`": 115},
+        # Without an order of its own a table has tags and parameters first.
+        "columnOrder": [_NAME, _CREATED, *columns, "duration"],
+        "columnWidths": {_NAME: min(340, max(190, 50 + 7 * len(name))), _CREATED: 75, **widths},
+        "runsHiddenMode": "SHOW_ALL",  # or only ten are drawn
         "isAccordionReordered": True,
         "compareRunSections": [
             {
@@ -103,12 +91,44 @@ def _make_state(sweep: str | None, swept: list[str]) -> dict[str, Any]:
                 "name": "Swept and measured" if swept else "Measured",
                 "display": True,
                 "isReordered": True,
-                "columns": 2,
-                "cardHeight": 400,
+                "columns": 1,
+                "cardHeight": 420,
             }
         ],
-        "compareRunCharts": [bars[0], parallel, *scatters, *bars[1:]],
+        "compareRunCharts": list(_make_charts(swept)),
     }
+
+
+def _make_charts(swept: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield the charts of a sweep: memory, time, both, and how memory follows what was swept.
+    Those of all other metrics stand below, as MLflow makes them by itself."""
+    yield _make_chart("BAR", _PEAK, metricKey=_PEAK)
+    yield _make_chart("BAR", _STEP, metricKey=_STEP)
+    yield _make_scatter(_PEAK, {"key": _STEP, "type": "METRIC"})
+    fields = [field for field in swept if field != "seed"]
+    for field in fields:
+        if _is_number(swept[field]):
+            yield _make_scatter(_PEAK, {"key": field, "type": "PARAM"})
+    if fields:
+        yield _make_chart(
+            "PARALLEL",
+            "what was swept, and peak",
+            selectedParams=fields[: _MOST_AXES - 1],
+            selectedMetrics=[_PEAK],
+            showAllRuns=True,
+        )
+
+
+def _is_number(text: str) -> bool:
+    with suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
+def _make_scatter(metric: str, across: Mapping[str, str]) -> dict[str, Any]:
+    up = {"key": metric, "type": "METRIC"}
+    return _make_chart("SCATTER", f"{metric} against {across['key']}", xaxis=across, yaxis=up)
 
 
 def _make_chart(kind: str, name: str, **fields: Any) -> dict[str, Any]:

@@ -35,9 +35,10 @@ __all__ = ["MemoryCallback"]
 
 class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras is not typed
     """Puts `allocator_peak_bytes`, `allocator_live_bytes`, `host_peak_bytes` and `host_live_bytes`
-    into the logs of each epoch, so that History, CSVLogger and TensorBoard have them, and into the
-    MLflow run that is active, with the epoch as its step. Callbacks that are to read them from the
-    logs come after this one. At the end it prints its verdict.
+    into the logs of each epoch, as far as they are known, so that History, CSVLogger and
+    TensorBoard have them, and into the MLflow run that is active, with the epoch as its step.
+    Callbacks that are to read them from the logs come after this one. At the end it prints its
+    verdict.
 
     The allocator's figures are of the whole process. They have the rounding of TensorFlow and
     malloc in them, some per cent where tensors are large; the host's are above what the process had
@@ -84,10 +85,11 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
         if self._allocator.problem is None:
             read = self._allocator.read()
             self._peak_bytes = max(self._peak_bytes, read.peak_bytes)
-            figures |= {
-                "allocator_peak_bytes": read.peak_bytes,
-                "allocator_live_bytes": read.live_bytes,
-            }
+            if self._peak_bytes or self._allocator.counts_small:  # else it has counted nothing
+                figures |= {
+                    "allocator_peak_bytes": read.peak_bytes,
+                    "allocator_live_bytes": read.live_bytes,
+                }
         resident = self._host.read()
         live = resident.anonymous - self._host_before
         if self._host.problem is None:
@@ -124,7 +126,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
             facts=TrialFacts(host_collected_bytes=collected, malloc=self._books.to_facts()),
         )
         found = {"host_growth_bytes_per_step": growth.judge_host(timing) or ProcessGrowth(None)}
-        if self._allocator_bytes:
+        if self._allocator_bytes and (self._peak_bytes or self._allocator.counts_small):
             judged = growth.judge_series(self._allocator_bytes, None, growth.ALLOCATOR)
             found = {"allocator_growth_bytes_per_step": judged, **found}
         return found

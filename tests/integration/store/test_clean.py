@@ -156,13 +156,13 @@ def test_its_runs_are_gone_from_mlflow_and_those_of_others_are_not(
     everything = (str(outputs / "runs"), str(outputs / "sweeps"))
     assert front_door("publish", *everything).returncode == 0
     assert front_door("publish", str(four["old run"]), "tracking.experiment=other").returncode == 0
-    assert len(rows(outputs, "SELECT run_uuid FROM runs")) == 21
+    assert len(rows(outputs, "SELECT run_uuid FROM runs")) == 23
     done = front_door("clean", "--older-than", "30", "--yes")
     assert done.returncode == 0, done.stderr
     assert "2 runs in MLflow  deleted" in done.stdout
-    assert "9 runs in MLflow  deleted" in done.stdout
+    assert "10 runs in MLflow  deleted" in done.stdout  # the sweep's own, and its nine cells'
     ids = {identity for (identity,) in rows(outputs, "SELECT run_uuid FROM runs")}
-    assert len(ids) == 10
+    assert len(ids) == 11
     assert {path.name for path in (outputs / "artifacts").iterdir()} == ids
     for table in ("metrics", "params", "tags", "latest_metrics"):
         assert {identity for (identity,) in rows(outputs, f"SELECT run_uuid FROM {table}")} <= ids

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
 import os
 import shutil
 import sqlite3
 import threading
+from collections import Counter
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 import pytest
 
 from runner.config import Tracking
 from runner.errors import BadInput, StoreError
+from runner.machine import GitState
 from runner.render import html
 from runner.render.files.allocations import write_files
 from runner.store.location import StoreLocation, locate_store
 from tests.conftest import Cli
-from tests.factories import completed, failed, kept, sweep_of_nine
+from tests.factories import ALLOCATIONS, completed, failed, kept, sweep_of_nine
 from tests.stores import LOCAL, Runs, make_anew
 from tests.unit.render.known import make_known_run
 
@@ -60,7 +64,7 @@ def test_a_record_becomes_one_finished_run(
     assert run.info.status == "FINISHED"
     assert run.info.start_time == 1_735_732_800_250
     assert run.data.metrics["tensor_peak_bytes"] == record.metrics["tensor_peak_bytes"]
-    assert run.data.params["iterations"] == "100"
+    assert run.data.params["scenario.iterations"] == "100"
     assert run.data.tags["record"] == record.id
     assert run.data.tags["cell"] == record.cell
 
@@ -91,28 +95,120 @@ def test_what_lies_in_its_folder_is_with_it_and_the_folder_stays_as_it_was(
     before = sorted(folder.iterdir())
     store_at(location).publish(folder)
     (run,) = runs()
-    assert names(run) == {path.name for path in before}
+    assert names(run) - {"lines.json", "layers.json"} == {path.name for path in before}
     assert names(run) >= {"report.html", "timeline.json", "allocations.csv"}
     assert sorted(folder.iterdir()) == before
 
 
-def test_the_files_of_a_sweep_are_with_its_first_cell_s_run(
-    location: StoreLocation, outputs: Path, runs: Runs
-) -> None:
-    store, sweep = store_at(location), outputs / "sweeps" / "s"
+def publish_nine(store: Any, sweep: Path) -> None:
     for record in sweep_of_nine():
         assert record.sweep
         store.publish(kept(record, sweep / str(record.sweep.cell)))
+
+
+def test_a_sweep_has_a_run_above_its_cells_with_its_files_and_its_table(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    store, sweep = store_at(location), outputs / "sweeps" / "s"
+    publish_nine(store, sweep)
     html.write_page(sweep)
     (sweep / "table.csv").write_text("cell\n0\n")
     stored = store.publish_sweep(sweep)
     assert store.publish_sweep(sweep) == stored
-    with_it = [run for run in runs() if (Path(run.info.artifact_uri) / "sweep").exists()]
-    assert len(runs()) == 9
-    (first,) = with_it
-    assert first.info.run_id == stored.run_id
-    assert first.data.tags["number"] == "00000"
-    assert names(first, "sweep") == {"report.html", "table.csv"}
+    parents = Counter(run.data.tags.get("mlflow.parentRunId") for run in runs())
+    assert parents == {stored.run_id: 9, None: 1}
+    (above,) = [run for run in runs() if run.info.run_id == stored.run_id]
+    assert (above.info.run_name, above.info.status) == ("sweep: scenario, batch_size", "FINISHED")
+    assert names(above) == {"report.html", "table.csv"}
+    note = above.data.tags["mlflow.note.content"]
+    page = f"#/experiments/1/runs/{stored.run_id}/artifacts/report.html"
+    assert note.startswith(f"[Report]({page}?workflowType=machine_learning) · **9 cells**")
+
+
+def test_a_cell_s_note_begins_with_links_to_its_report_and_its_sweep(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    folder = kept(sweep_of_nine()[0], outputs / "sweeps" / "s" / "0")
+    html.write_page(folder)
+    stored = store_at(location).publish(folder)
+    (cell,) = [run for run in runs() if run.info.run_id == stored.run_id]
+    runs_page, words = "#/experiments/1/runs", "?workflowType=machine_learning"
+    report = f"{runs_page}/{stored.run_id}/artifacts/report.html{words}"
+    sweep = f"{runs_page}/{cell.data.tags['mlflow.parentRunId']}{words}"
+    note = cell.data.tags["mlflow.note.content"]
+    assert note.startswith(f"[Report]({report}) · [Sweep]({sweep}) · **Completed**")
+
+
+def test_nobody_waits_for_the_end_of_a_sweep_that_never_came(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    publish_nine(store_at(location), outputs / "sweeps" / "s")
+    statuses = Counter(run.info.status for run in runs())
+    assert statuses == {"FINISHED": 8, "FAILED": 1, "SCHEDULED": 1}
+    store_at(location)
+    assert Counter(run.info.status for run in runs()) == statuses
+
+
+def test_what_an_older_version_stored_is_replaced_and_not_there_twice(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    """Its runs had other names of parameters and metrics, and a sweep had no run of its own."""
+    from mlflow import MlflowClient
+
+    store, sweep = store_at(location), outputs / "sweeps" / "s"
+    client = MlflowClient(tracking_uri=location.uri)
+    for record in sweep_of_nine():
+        assert record.sweep
+        folder = kept(record, sweep / str(record.sweep.cell))
+        tags = {
+            "record": record.id,
+            "folder": str(folder),
+            "content": "of an older version",
+            "sweep": record.sweep.id,
+            "number": f"{record.sweep.cell:05}",
+        }
+        run_id = client.create_run("1", tags=tags, run_name="python_loop graph").info.run_id
+        client.log_metric(run_id, "memory/peak_MB", 5.16)
+        client.log_param(run_id, "size", "100")
+        client.set_terminated(run_id)
+    for _ in range(2):
+        for number in range(9):
+            store.publish(sweep / str(number))
+        store.publish_sweep(sweep)
+        assert len(runs()) == 9 + 1
+        assert not any("memory/peak_MB" in run.data.metrics for run in runs())
+
+
+def test_every_run_says_who_stored_it_and_what_from(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    record = completed()
+    git = GitState("0123abcd", dirty=False)
+    environment = msgspec.structs.replace(record.environment, git=git)
+    record = dataclasses.replace(record, environment=environment)
+    store_at(location).publish(kept(record, outputs / "runs" / "1"))
+    tags = runs()[0].data.tags
+    assert tags["mlflow.user"] == getpass.getuser()
+    assert tags["mlflow.source.name"] == "python -m runner"
+    assert tags["mlflow.source.git.commit"] == "0123abcd"
+    assert tags["mlflow.runName"] == "while_loop graph batch=32"
+
+
+def test_the_lines_of_a_peak_are_a_table_that_mlflow_reads(
+    location: StoreLocation, outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", location.uri)  # which MLflow sets, for good
+    before = mlflow.get_tracking_uri()
+    record = dataclasses.replace(completed(), allocations=ALLOCATIONS)
+    stored = store_at(location).publish(kept(record, outputs / "runs" / "1"))
+    mlflow.set_tracking_uri(location.uri)  # as it looks for the run wherever that points to
+    table = mlflow.MlflowClient().load_table("1", "lines.json", [stored.run_id], ["run_id"])
+    mlflow.set_tracking_uri(before)
+    assert list(table["line"]) == ["model.py:7", "no line"]
+    assert list(table["bytes"]) == [870, 30]
+    assert set(table["run_id"]) == {stored.run_id}
 
 
 def test_a_sweep_of_which_the_store_has_no_cell_is_a_problem(
@@ -136,9 +232,8 @@ def test_another_sweep_of_the_same_name_does_not_replace_its_report(
     (other / "report.html").write_text("theirs")
     with pytest.raises(BadInput, match=f"with other content, of {sweep}"):
         store.publish_sweep(other)
-    (run,) = runs()
-    assert run.info.run_id == stored.run_id
-    assert (Path(run.info.artifact_uri) / "sweep" / "report.html").read_text() == "mine"
+    (above,) = [run for run in runs() if run.info.run_id == stored.run_id]
+    assert (Path(above.info.artifact_uri) / "report.html").read_text() == "mine"
 
 
 def test_a_failed_record_is_a_failed_run_with_its_reason(
@@ -388,7 +483,7 @@ def test_outputs_that_were_moved_take_their_files_along(tmp_path: Path, runs: Ru
         assert (Path(run.info.artifact_uri) / "record.json").exists()
     client = MlflowClient(tracking_uri=location.uri)
     assert client.get_experiment_by_name("runner").artifact_location == str(now / "artifacts")
-    assert moved.remove("first") == 1
+    assert len(moved.remove("first")) == 1
     assert len(list((now / "artifacts").iterdir())) == 1
 
 
@@ -539,8 +634,8 @@ def test_publish_brings_a_whole_sweep_in_with_a_line_each(
     assert len(done.stdout.splitlines()) == 9 + 1
     assert "s: report  http://" in done.stdout.splitlines()[-1]
     assert done.stderr == ""
-    assert len(runs()) == 9
-    assert {run.data.tags["sweep"] for run in runs()} == {"2025-01-01-13-00-00-ab12"}
+    sweeps = Counter(run.data.tags.get("sweep") for run in runs())
+    assert sweeps == {"2025-01-01-13-00-00-ab12": 9, None: 1}
 
 
 def test_publish_writes_a_page_where_there_is_none_or_an_older_one(

@@ -42,7 +42,7 @@ class Server:
         self._artifacts = artifacts
         self.taken: list[str] = []
 
-    def get_run(self, _: str) -> Any:
+    def get_run(self) -> Any:
         return SimpleNamespace(info=SimpleNamespace(artifact_uri=self._artifacts))
 
     def open(self, address: str, *, tracking_uri: str) -> Server:
@@ -50,7 +50,7 @@ class Server:
         assert address == self._artifacts
         return self
 
-    def log_artifact(self, path: str, below: str | None) -> None:
+    def log_artifact(self, path: str) -> None:
         self.taken.append(path)
 
 
@@ -82,13 +82,13 @@ def test_a_server_elsewhere_names_no_folder_of_this_machine(
 ) -> None:
     folder = kept(completed(), tmp_path / "run")
     store = open_at(StoreLocation(server, None, "runner", server, str(tmp_path)))
-    store._client = client = Server(artifacts)
+    client = Server(artifacts)
     monkeypatch.setattr("runner.store.mlflow_store.get_artifact_repository", client.open)
     if is_taken:
-        store._attach_files("1", folder)
+        store._attach_files(client.get_run(), folder)
     else:
         with pytest.raises(StoreError, match="may be a folder of this machine"):
-            store._attach_files("1", folder)
+            store._attach_files(client.get_run(), folder)
     assert bool(client.taken) is is_taken
 
 
@@ -132,11 +132,11 @@ def test_a_moved_sweep_is_the_same_one(
 ) -> None:
     store, sweep = open_at(location), outputs / "sweeps" / "s"
     kept(sweep_of_nine()[0], sweep / "0")
-    first = store.publish(sweep / "0")
+    first, whole = store.publish(sweep / "0"), store.publish_sweep(sweep)
     moved = sweep.rename(tmp_path / "moved")
     assert store.publish(moved / "0") == first
-    assert store.publish_sweep(moved) == first
-    assert len(runs()) == 1
+    assert store.publish_sweep(moved) == whole
+    assert len(runs()) == 2
 
 
 ODD_NAMES = ("a%20b", "a?b", "a#b", "a'\"b", "a%2Fb", "file:", "100%", "a\\b", "é \n")
@@ -151,7 +151,7 @@ def test_outputs_of_any_name_hold_all_that_is_written(
     store = open_at(locate_store(LOCAL, outputs))
     stored = store.publish(kept(completed(), outputs / "runs" / "1"))
     assert (outputs / "artifacts" / stored.run_id / "artifacts" / "record.json").exists()
-    assert store.remove(completed().id) == 1
+    assert len(store.remove(completed().id)) == 1
     assert list((outputs / "artifacts").iterdir()) == []
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
@@ -189,7 +189,7 @@ def test_a_run_s_id_that_is_a_path_removes_nothing(
             "INSERT INTO tags (key, value, run_uuid) SELECT key, value, '../victim' FROM tags"
         )
         database.commit()
-    assert store.remove(completed().id) == 1
+    assert len(store.remove(completed().id)) == 1
     assert (victim / "file").exists()
     assert stored.run_id not in [run.info.run_id for run in runs()]
 

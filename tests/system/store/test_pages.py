@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -47,7 +48,7 @@ def start_ui(outputs: Path) -> Ui:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     process = subprocess.Popen(
-        [sys.executable, "-m", "runner", "ui", "--port", str(port)],
+        [sys.executable, "-m", "runner", "ui", f"port={port}"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "RUNNER_OUTPUTS": str(outputs)},
@@ -75,6 +76,10 @@ def ui(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ui]:
     subprocess.run(words, check=True, capture_output=True, env=environment)
     ui = start_ui(outputs)
     yield ui
+    end_ui(ui)
+
+
+def end_ui(ui: Ui) -> None:
     ui.process.send_signal(signal.SIGTERM)
     ui.process.communicate()
 
@@ -102,13 +107,13 @@ def text_of(browser: webdriver.Chrome, page: str, *expected: str) -> str:
 @pytest.mark.browser
 def test_the_sweep_s_link_opens_a_table_of_its_nine_runs(ui: Ui, browser: webdriver.Chrome) -> None:
     names = [
-        f"{scenario} graph batch={batch}"
+        f"{batch} {scenario} graph"
         for scenario in ("python_loop", "while_loop", "numpy_loop")
         for batch in (32, 128, 512)
     ]
     words = text_of(browser, ui.links["last sweep"], *names, "9 matching runs")
     lines = words.splitlines()
-    for column in ("status", "scenario", "batch_size", "memory/peak_MB", "time/step_ms"):
+    for column in ("Peak_MB", "Step_ms", "Growth_kB_per_step", "status"):
         assert column in lines
     assert "out_of_memory" in lines
     assert "5.16" in lines  # 40 kB of weight and 100 states of 51.2 kB
@@ -122,9 +127,9 @@ def test_the_comparison_s_link_opens_charts_of_the_swept_axis(
         browser,
         ui.links["compared"],
         "Swept and measured",
-        "memory/peak_MB",
+        "Peak_MB",
         "Parallel Coordinates",
-        "python_loop graph batch=128",
+        "128 python_loop graph",
     )
     # The charts draw their words as pictures: look into them.
     drawn = WebDriverWait(browser, PAGE_SECONDS).until(
@@ -145,7 +150,7 @@ def test_the_comparison_s_link_opens_charts_of_the_swept_axis(
 def test_the_link_to_all_runs_shows_what_is_in_no_sweep_too(
     ui: Ui, browser: webdriver.Chrome
 ) -> None:
-    words = text_of(browser, ui.links["all runs"], "11 matching runs", "memory/peak_MB")
+    words = text_of(browser, ui.links["all runs"], "12 matching runs", "Peak_MB")
     assert "execution" in words.splitlines()
 
 
@@ -154,8 +159,9 @@ def test_a_run_s_page_begins_with_what_came_out_and_how_to_do_it_again(
     ui: Ui, browser: webdriver.Chrome
 ) -> None:
     page = page_of(ui, "one")
-    words = text_of(browser, page, "Completed: peak 78.4 kB", "memory/peak_MB", "Finished")
-    assert "python -m runner scenario=while_loop" in words
+    words = text_of(browser, page, "Completed: peak 78.4 kB", "Peak_MB", "Finished")
+    assert "Peak made by MatMul" in words
+    assert "Report" in words
     assert "Model registry" in words  # MLflow's page for training, not the one for chats
 
 
@@ -208,6 +214,25 @@ def test_ui_ends_with_no_process_left(outputs: Path, number: int, code: int) -> 
     ui.process.communicate()
     assert ui.process.returncode == code
     assert psutil.wait_procs(processes, timeout=PAGE_SECONDS)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--port", "99999"], "--port 99999: is not a port"),
+        (["port=http"], "--port http: is not a port"),
+        (["port=5001", "--port", "5002"], "port is given twice"),
+        (["host= "], "--host: names no address"),
+    ],
+    ids=" ".join,
+)
+def test_ui_refuses_what_is_no_address(
+    words: list[str], why: str, front_door: Cli, outputs: Path
+) -> None:
+    done = front_door("ui", *words)
+    assert done.returncode == 2
+    assert why in done.stderr
+    assert not outputs.exists()
 
 
 def test_ui_on_a_port_in_use_is_bad_input(front_door: Cli, outputs: Path) -> None:
@@ -327,18 +352,34 @@ def test_a_server_takes_records_their_files_and_the_view(
     client.wait()
     client.close()
     stored = [each.result() for each in answers]
-    assert again.result() == stored[0] == whole.result()
-    assert len(runs(server)) == 9
-    files = {each.path for each in on_server.list_artifacts(stored[0].run_id)}
-    assert files == {"record.json", "trials.jsonl", "config.yaml", "run.log", "sweep"}
-    files = {each.path for each in on_server.list_artifacts(stored[0].run_id, "sweep")}
-    assert files == {"sweep/report.html"}
+    assert again.result() == stored[0]
+    assert len(runs(server)) == 9 + 1
+    files = {file.path for file in on_server.list_artifacts(stored[0].run_id)}
+    assert files == {"record.json", "trials.jsonl", "config.yaml", "run.log"}
+    files = {file.path for file in on_server.list_artifacts(whole.result().run_id)}
+    assert files == {"report.html"}
     assert links.result().runs.startswith(f"{server}/#/experiments/")
     assert not (outputs / "mlflow.db").exists()
 
 
 def test_ui_with_a_server_prints_its_links_and_ends(server: str, cli: Cli, outputs: Path) -> None:
-    done = cli("ui", "tracking=server", f"tracking.uri={server}")
+    """Of each experiment that has records of ours, and of no other."""
+    from mlflow import MlflowClient
+
+    MlflowClient(tracking_uri=server).create_experiment("somebody else's")
+    choice = Tracking("server", server, "loops")
+    client = StoreClient(choice, outputs)
+    client.publish(kept(completed("in another experiment"), outputs / "runs" / "1"))
+    client.wait()
+    client.close()
+    done = cli("ui", "tracking=server", f"tracking.uri={server}", "--json")
     assert done.returncode == 0, done.stderr
-    assert f"{server}/#/experiments/" in done.stdout
-    assert not outputs.exists()
+    told = json.loads(done.stdout)
+    assert told["mlflow"] == server
+    assert [experiment["name"] for experiment in told["experiments"]] == ["runner", "loops"]
+    for experiment in told["experiments"]:
+        assert experiment["all_runs"].startswith(f"{server}/#/experiments/")
+        assert experiment["compared"].endswith("&compareRunsMode=CHART")
+    done = cli("ui", "tracking=server", f"tracking.uri={server}")
+    assert "experiment  loops\nall runs    " in done.stdout
+    assert not (outputs / "mlflow.db").exists()

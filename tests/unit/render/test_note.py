@@ -11,8 +11,8 @@ from omegaconf import OmegaConf
 
 from runner.compose import composition
 from runner.render.files.command import write_command
-from runner.render.files.note import write_note
-from tests.factories import completed, failed
+from runner.render.files.note import write_note, write_sweep_note
+from tests.factories import ALLOCATIONS, completed, failed, sweep_of_nine
 
 HERE = Path("outputs/runs/1")
 
@@ -25,10 +25,22 @@ def test_words_of_others_are_text_in_the_note_and_no_markdown() -> None:
     assert "\x1b" not in text
 
 
-def test_the_note_begins_with_what_came_out_and_how_to_do_it_again() -> None:
-    first, second = write_note(completed(), HERE).split("\n\n")[:2]
+def test_the_note_begins_with_what_came_out_and_which_lines_made_the_peak() -> None:
+    record = dataclasses.replace(completed(), allocations=ALLOCATIONS)
+    first, second, third = write_note(record, HERE).split("\n\n")[:3]
     assert first.startswith("**Completed**: peak **78.4 kB**")
-    assert second.startswith("```\npython -m runner scenario=while_loop")
+    assert second == "Peak made by `model.py:7` 96.7 %, `no line` 3.3 %."
+    assert third.startswith("```\npython -m runner scenario=while_loop")
+
+
+def test_a_sweep_s_note_has_a_row_a_cell_with_the_smallest_peak_first() -> None:
+    text = write_sweep_note(sweep_of_nine())
+    assert text.startswith("**9 cells**: 8 completed, 1 out of memory.")
+    rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    assert [row.split(" | ")[0] for row in rows][-1] == "| python_loop"
+    assert "out of memory in first_call: OOM when" in rows[-1]
+    assert len(rows) == 9
+    assert len(text) < 8000
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,13 @@ import pytest
 from runner.metrics import METRICS
 from runner.records import Outcome, Record, Status, SweepPlace
 from runner.store.content import (
+    FIRST_SCREEN,
     LONGEST_TAG,
     SERIES_POINTS,
     MetricPoint,
     describe_record,
     list_artifacts,
     name_metric,
-    name_parameter,
     name_run,
 )
 from tests.factories import completed, failed, sweep_of_nine
@@ -39,32 +38,24 @@ def test_exact_metrics_keep_their_names_and_every_digit() -> None:
     assert value(record, "tensor_peak_bytes") == 1_234_567_891
 
 
-def test_beside_an_exact_metric_stands_a_rounded_one_in_a_readable_unit() -> None:
+def test_only_the_first_screen_s_metrics_are_there_in_readable_units_too() -> None:
     metrics = {
+        "tensor_live_bytes": 52_800,
         "tensor_peak_bytes": 1_234_567_891,
         "tensor_growth_bytes_per_step": 31_108,
         "step_seconds": 0.001234567,
-        "examples_per_second": 25920.3,
         "graph_nodes": 57,
     }
     record = dataclasses.replace(completed(), metrics=metrics)
-    assert value(record, "memory/peak_MB") == 1235
-    assert value(record, "memory/growth_kB_per_step") == 31.11
-    assert value(record, "time/step_ms") == 1.235
-    assert value(record, "time/examples_per_s") == 25920
-    assert value(record, "graph/nodes") == 57
+    readable = {"Peak_MB": 1235, "Step_ms": 1.235, "Growth_kB_per_step": 31.11}
+    found = [point for point in describe_record(record, HERE).points if "/" not in point.name]
+    assert [(point.name, point.value) for point in found] == [*(readable | metrics).items()]
 
 
-def test_every_metric_has_a_readable_name_of_its_own_in_one_section() -> None:
-    names = [name_metric(metric) for metric in METRICS.values()]
-    assert len(set(names)) == len(METRICS)
-    assert all(re.fullmatch(r"(memory|time|graph)/\w+", name) for name in names)
-
-
-def test_an_interval_becomes_two_metrics() -> None:
-    record = dataclasses.replace(completed(), intervals={"step_seconds": (0.001, 0.003)})
-    assert value(record, "step_seconds_low") == 0.001
-    assert value(record, "step_seconds_high") == 0.003
+def test_readable_metrics_stand_before_exact_ones_where_names_are_sorted() -> None:
+    names = [name_metric(METRICS[name]) for name in FIRST_SCREEN]
+    assert len(set(names)) == len(names)
+    assert max(names) < min(METRICS)
 
 
 def test_an_unknown_metric_is_left_out_and_the_note_says_why() -> None:
@@ -97,18 +88,30 @@ def test_a_run_s_name_says_what_ran() -> None:
     assert name_run(completed(execution="xla", batch_size=128)) == "while_loop xla batch=128"
 
 
-def test_in_a_sweep_the_name_adds_the_swept_values_that_it_lacks() -> None:
-    swept = {"scenario": "while_loop", "scenario.size": "57", "device": "cpu"}
+def test_in_a_sweep_the_name_begins_with_what_varies() -> None:
+    swept = {
+        "scenario": "while_loop",
+        "execution": "graph",
+        "batch_size": "256",
+        "seed": "1",
+    }
+    record = completed(batch_size=256, sweep=SweepPlace("s", 0, swept))
+    record = dataclasses.replace(record, spec=dataclasses.replace(record.spec, seed=1))
+    assert name_run(record) == "graph 256 s1 while_loop"
+
+
+def test_a_name_says_what_its_sweep_did_not_vary_last() -> None:
+    swept = {"scenario.size": "57", "device": "cpu", "change.jit": "true"}
     record = completed(size=57, sweep=SweepPlace("s", 0, swept))
-    assert name_run(record) == "while_loop graph batch=32 size=57 device=cpu"
+    assert name_run(record) == "size=57 cpu jit=true while_loop graph"
 
 
 def test_arguments_of_the_user_s_are_parameters_and_part_of_the_name() -> None:
     swept = {"scenario.arguments.width": "64"}
     record = completed(arguments={"width": 64}, sweep=SweepPlace("s", 0, swept))
     told = describe_record(record, Path())
-    assert told.parameters["arguments.width"] == "64"
-    assert told.name.endswith(" arguments.width=64")
+    assert told.parameters["scenario.arguments.width"] == "64"
+    assert told.name.startswith("width=64 ")
 
 
 def test_every_name_in_a_sweep_differs() -> None:
@@ -150,19 +153,20 @@ def test_a_reason_can_neither_leave_its_place_in_the_note_nor_fill_it() -> None:
     assert "python -m runner scenario=while_loop" in text
 
 
-def test_a_scenario_s_parameters_go_by_their_own_names() -> None:
+def test_parameters_go_by_the_words_that_people_type() -> None:
     parameters = describe_record(completed(size=57), HERE).parameters
-    assert parameters["size"] == "57"
+    assert parameters["scenario.size"] == "57"
     assert parameters["scenario"] == "while_loop"
-    assert parameters["device.kind"] == "cpu"
-    assert parameters["measure.name"] == "quick"
+    assert parameters["device"] == "cpu"
+    assert parameters["device.index"] == "0"
+    assert parameters["measure"] == "quick"
 
 
-def test_a_parameter_named_like_a_field_of_the_runner_keeps_its_prefix() -> None:
-    assert name_parameter("scenario.seed") == "scenario.seed"
-    parameters = describe_record(completed(seed=99), HERE).parameters
-    assert parameters["seed"] == "0"
-    assert parameters["scenario.seed"] == "99"
+def test_a_parameter_that_is_not_set_is_only_there_if_it_is_swept() -> None:
+    assert "device.memory_limit_mb" not in describe_record(completed(), HERE).parameters
+    place = SweepPlace("s", 0, {"device.memory_limit_mb": "null"})
+    parameters = describe_record(completed(sweep=place), HERE).parameters
+    assert parameters["device.memory_limit_mb"] == "null"
 
 
 def test_a_run_lasts_as_long_as_its_phases_did() -> None:
