@@ -224,6 +224,8 @@ class ProgramFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Variables that it set after TensorFlow had read them."""
     left_out: tuple[str, ...] = ()
     """Of a notebook: what only a notebook can run."""
+    not_reached: tuple[str, ...] = ()
+    """The statements after the place where it was stopped, each with its line."""
 
 
 class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):

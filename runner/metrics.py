@@ -176,6 +176,11 @@ def format_bytes(value: float) -> str:
     return f"{value:.0f} B"
 
 
+def format_mebibytes(count: int) -> str:
+    """Return a cap that is set in MiB in both units: `64 MiB (67.1 MB)`."""
+    return f"{count:,} MiB ({format_bytes(count * 2**20)})"
+
+
 BYTE_UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 
 

@@ -23,7 +23,7 @@ from runner.metrics import (
     METRICS,
     STEP_SECONDS,
     Rank,
-    format_bytes,
+    format_mebibytes,
     list_shown,
 )
 from runner.paths import shorten
@@ -56,8 +56,8 @@ def summarize_fit(
     experiments = [limit.strategy.cell.experiment for limit in limits]
     caps = {each.device.memory_limit_mb or 0 for each in experiments} - {0}
     hosts = {each.measure.host_limit_mb or 0 for each in experiments} - {0}
-    under = [f"device.memory_limit_mb={cap} ({_format_cap(cap)})" for cap in sorted(caps)]
-    under += [f"measure.host_limit_mb={host} ({_format_cap(host)})" for host in sorted(hosts)]
+    under = [f"device.memory_limit_mb: {format_mebibytes(cap)}" for cap in sorted(caps)]
+    under += [f"measure.host_limit_mb: {format_mebibytes(host)}" for host in sorted(hosts)]
     title = f"largest {limits[0].vary} under {', '.join(under)}"
     lines = ["", style_text(title, "bold", out), *_list_table(limits)]
     models = [limit.title for limit in limits if limit.model]
@@ -72,10 +72,6 @@ def summarize_fit(
     lines += [f"  record   {shorten(file)}" for file in kept]
     lines.append(f"  log      {shorten(folder / LOG_FILE)}")
     return "\n".join(lines)
-
-
-def _format_cap(mebibytes: int) -> str:
-    return format_bytes(mebibytes * 2**20)
 
 
 def _list_table(limits: Sequence[Limit]) -> list[str]:

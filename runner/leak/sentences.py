@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import count_needed_steps
-from runner.metrics import HOST_GROWTH, STEP_SECONDS, format_bytes, is_telling, join_range
+from runner.metrics import (
+    HOST_GROWTH,
+    STEP_SECONDS,
+    format_bytes,
+    format_mebibytes,
+    is_telling,
+    join_range,
+)
 from runner.records import Record
 
 
@@ -159,7 +166,7 @@ def _forecast_end(record: Record, growth: float) -> tuple[str, bool]:
     if not is_telling(*step_range):
         step_range = steps, steps
     counts = join_range(*(f"{float(f'{count:.3g}'):,.0f}" for count in step_range))
-    whole = format_bytes(memory)
+    whole = format_mebibytes(limit_mb) if limit_mb else format_bytes(memory)
     return f"{whole} of memory are full after {counts} steps{time}{advice}", is_harmless
 
 

@@ -20,7 +20,7 @@ from threading import Lock
 
 from runner.cell import TRACER_MB, TrialSpec
 from runner.errors import ServerError
-from runner.metrics import format_bytes
+from runner.metrics import format_mebibytes
 from runner.processes import ends, mallocs
 from runner.processes.children import Child, End, ForkError, Zygote, ZygoteLost
 from runner.processes.protocol import Task
@@ -113,10 +113,10 @@ class TrialServer:
             if again.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
                 return trial
             how = again.status.replace("_", " ")
-            why = f"with {format_bytes(TRACER_MB * 2**20)} more it ended as {how}"
+            why = f"with {format_mebibytes(TRACER_MB)} more it ended as {how}"
         else:
             return trial
-        under = f"under a cap of {format_bytes(limit_mb * 2**20)}"
+        under = f"under a cap of {format_mebibytes(limit_mb)}"
         reason = f"{trial.outcome.reason} {under}; {why}"
         return replace(
             trial, outcome=replace(trial.outcome, status=Status.OUT_OF_MEMORY, reason=reason)

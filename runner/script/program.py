@@ -17,18 +17,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, TracebackType
 from typing import Any
 
 from runner import user_code
 from runner.facts import ProgramFacts
 from runner.meters import code_owner
 from runner.scenario import StartAnew
+from runner.script import source
 from runner.script.hooks import ScriptHooks, after_import
 from runner.script.marks import MaxSteps, ScriptStopped, StepKind, StepMarks
 from runner.script.source import CodePiece, Script, list_changed
 from runner.trial import forked
 from runner.trial.phases import Phases
+
+_LONGEST_LINE = 60
+"""Characters of a statement that was not reached."""
+_MOST_STATEMENTS = 100
 
 _STEP = "__runner_step__"
 """What the named step is decorated by, where the script itself defines it."""
@@ -57,10 +62,11 @@ class ScriptRun:
         codes = self._compile(hooks, main)
         exits = _ExitFunctions()
         environment = dict(os.environ)
+        not_reached: tuple[str, ...] = ()
         try:
             _execute(codes, main.__dict__, exits)
-        except ScriptStopped:
-            pass
+        except ScriptStopped as end:
+            not_reached = self._list_not_reached(end.__traceback__)
         except SystemExit as end:
             if end.code not in (None, 0) and not marks.is_stopped:
                 raise
@@ -76,7 +82,11 @@ class ScriptRun:
             raise StartAnew(marks.start_anew.name)
         set_late = list_changed(environment, os.environ)
         left_out = self.script.left_out
-        self.tell(ProgramFacts(marks.steps, marks.label, marks.describe(), set_late, left_out))
+        self.tell(
+            ProgramFacts(
+                marks.steps, marks.label, marks.describe(), set_late, left_out, not_reached
+            )
+        )
         exits.run()
         main.__dict__.clear()
         main.__file__ = str(self.script.path)  # the record names the code that was run
@@ -86,6 +96,21 @@ class ScriptRun:
         except StopIteration as end:
             return end.value
         raise AssertionError("a phase after the release")
+
+    def _list_not_reached(self, stopped_at: TracebackType | None) -> tuple[str, ...]:
+        """Return the statements of the script after those that it was stopped in."""
+        lines = traceback.walk_tb(stopped_at)
+        reached = [(frame.f_code.co_filename, line) for frame, line in lines]
+        found: list[str] = []
+        for piece, tree in zip(self.script.pieces, self.script.parse(), strict=True):
+            own = [line for file, line in reached if file == piece.file]
+            after = [each for line in own for each in source.list_statements_after(tree, line)]
+            if found and not own:  # a notebook's later cell
+                after = tree.body
+            for statement in sorted(after, key=lambda statement: statement.lineno):
+                place = f"{Path(piece.file).name}:{statement.lineno}"
+                found.append(f"{place} {ast.unparse(statement).splitlines()[0][:_LONGEST_LINE]}")
+        return tuple(dict.fromkeys(found))[:_MOST_STATEMENTS]
 
     def _will_train(self) -> bool:
         """Guess from the text of the script and of the user's modules that it has imported."""

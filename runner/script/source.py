@@ -9,7 +9,7 @@ import importlib.util
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -245,6 +245,31 @@ def _is_environ(node: ast.expr) -> bool:
 
 def _text(node: ast.expr) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def list_statements_after(tree: ast.AST, line: int) -> list[ast.stmt]:
+    """Return the statements that call something and come after the one at a line, in the module or
+    the function that the line is in; of a loop that is under way, none of its own."""
+    found: list[ast.stmt] = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.FunctionDef | ast.If | ast.With | ast.Try):
+            continue
+        blocks = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
+        block = next((each for each in blocks if _holds_line(each, line)), [])
+        if isinstance(node, ast.FunctionDef) and block:
+            found = []  # what comes after its call is the caller's
+        found += [statement for statement in block if statement.lineno > line]
+    return sorted(filter(_calls_something, found), key=lambda statement: statement.lineno)
+
+
+def _holds_line(block: Sequence[ast.stmt], line: int) -> bool:
+    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in block)
+
+
+def _calls_something(statement: ast.stmt) -> bool:
+    if isinstance(statement, _DEFINITIONS):
+        return False
+    return any(isinstance(node, ast.Call) for node in ast.walk(statement))
 
 
 def find_top_level_training(tree: ast.Module) -> int | None:

@@ -6,7 +6,7 @@ import math
 import re
 
 from runner.facts import FailedRequest
-from runner.metrics import format_bytes
+from runner.metrics import format_bytes, format_mebibytes
 
 _TENSORFLOW = re.compile(
     r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+) on (?:\S*device:)?(\S+)"
@@ -50,7 +50,7 @@ def describe_request(request: FailedRequest, live_bytes: int | None, limit_mb: i
     what = f" ({list(request.shape)} {request.dtype})" if request.shape is not None else ""
     where = f" of {request.device}" if request.device else ""
     then = "" if live_bytes is None else f" while {format_bytes(live_bytes)} were live"
-    cap = "" if limit_mb is None else f", under a cap of {format_bytes(limit_mb * 2**20)}"
+    cap = "" if limit_mb is None else f", under a cap of {format_mebibytes(limit_mb)}"
     return f"{request.op or 'the code'} asked for {size}{what}{where}{then}{cap}"
 
 

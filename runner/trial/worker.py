@@ -18,7 +18,7 @@ from runner.cell import TRACER_MB, TrialSpec
 from runner.errors import RunnerError
 from runner.facts import TrialFacts
 from runner.meters import code_owner
-from runner.metrics import format_bytes
+from runner.metrics import format_mebibytes
 from runner.processes import process_tree, zygote
 from runner.processes.protocol import CANNOT_SEND, Channel, Task
 from runner.records import ChildMessage, Status, TrialResult
@@ -112,7 +112,7 @@ def _explain(
         live = None if is_host_error else live_bytes  # tensors, no host memory
         sentence = out_of_memory.describe_request(request, live, host_mb if on_host else device_mb)
         if on_host and host_mb and not spec.is_timed:
-            sentence += f" of which {format_bytes(TRACER_MB * 2**20)} are the tracer's"
+            sentence += f" of which {format_mebibytes(TRACER_MB)} are the tracer's"
         result.reason = f"{sentence}\n{result.reason}"
         facts.out_of_memory = replace(request, live_bytes=live_bytes)
     result.facts = facts

@@ -20,6 +20,7 @@ from runner.render.words import (
     describe_time,
     format_duration,
     format_figure,
+    join_first,
 )
 
 _RETRACING = re.compile(
@@ -96,6 +97,10 @@ def _describe_program(record: Record) -> list[str]:
         for name in first.set_late
     ]
     lines += [f"  left out: {', '.join(first.left_out)}"] if first.left_out else []
+    if first.not_reached:
+        statements = join_first(first.not_reached, 2, "more")
+        to_end = "with scenario.max_steps=null it runs to its end"
+        lines.append(f"  stopped after these steps, before {statements}; {to_end}")
     return lines
 
 

@@ -67,7 +67,8 @@ def test_code_that_eats_the_host_s_memory_ends_as_a_record(
     )
     assert (record.outcome.status, record.outcome.phase) == ("out_of_memory", "build")
     said = (record.outcome.reason or "").splitlines()[0]
-    under = "315 MB" if kind == "timing" else "2.94 GB of which 2.62 GB are the tracer's"
+    traced = "2,800 MiB (2.94 GB) of which 2,500 MiB (2.62 GB) are the tracer's"
+    under = "300 MiB (315 MB)" if kind == "timing" else traced
     assert said == f"the code asked for 16.0 MB ([2000000] float64), under a cap of {under}"
     assert "runaway.py:" in (record.outcome.reason or "")
     assert record.metrics["host_peak_bytes"] is None

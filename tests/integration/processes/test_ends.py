@@ -119,10 +119,11 @@ def test_host_memory_above_its_limit_ends_as_out_of_memory(run_scenario: RunScen
 @pytest.mark.parametrize(
     ("end", "says"),
     [
-        ("throw_bad_alloc", "under a cap of 210 MB; it said std::bad_alloc"),
+        ("throw_bad_alloc", "under a cap of 200 MiB (210 MB); it said std::bad_alloc"),
         (
             "write_without_looking",
-            "ended by SIGSEGV under a cap of 210 MB; with 2.62 GB more it ended as completed",
+            "ended by SIGSEGV under a cap of 200 MiB (210 MB); with 2,500 MiB (2.62 GB) more it "
+            "ended as completed",
         ),
     ],
 )

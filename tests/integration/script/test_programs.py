@@ -31,6 +31,27 @@ def test_a_program_is_stopped_after_the_steps_that_are_wanted(measure: MeasureWo
     assert record.metrics["tensor_growth_bytes_per_step"] in (0, None)
 
 
+def test_a_program_that_is_stopped_says_what_it_did_not_reach(
+    measure: MeasureWords, tmp_path: Path
+) -> None:
+    script = tmp_path / "late.py"
+    script.write_text(
+        "import tensorflow as tf\n"
+        "def step():\n    return tf.ones([9])\n"
+        "def train():\n    for _ in range(1000):\n        step()\n    print('later')\n"
+        "train()\n"
+        "tf.zeros([5])\n"
+        "x = 1\n"
+    )
+    words = ("scenario=script", f"scenario.path={script}", "scenario.step=late:step")
+    facts = measure(*words).trials[0].facts.program
+    assert facts is not None
+    assert facts.not_reached == ("late.py:7 print('later')", "late.py:9 tf.zeros([5])")
+    whole = measure(*words, "scenario.max_steps=null").trials[0].facts.program
+    assert whole is not None
+    assert (whole.steps, whole.not_reached) == (1000, ())
+
+
 def test_a_program_without_steps_says_why_nothing_is_known_of_them(measure: MeasureWords) -> None:
     record = measure(*as_words("generate.py"))
     assert set(record.trials[0].phases) == {"build", "release"}

@@ -339,6 +339,17 @@ def test_colours_are_of_lines_layers_ops_or_kinds_and_each_has_its_bytes_at_the_
               (each) => ["span", "b"].map((name) => each.querySelector(name).textContent)))"""
         )
         assert found == expected
+        cut = page.execute_script(
+            """return [...document.querySelectorAll(".lives-legend button")].filter((each) => {
+              const span = each.querySelector("span");
+              const long = span.textContent;
+              span.textContent = "a_very_long_name_of_a_module".repeat(3) + long;
+              const isCut = span.scrollWidth > span.clientWidth
+                || span.getBoundingClientRect().right > each.getBoundingClientRect().right + 1;
+              span.textContent = long;
+              return isCut; }).length"""
+        )
+        assert cut == 0, "the end of a name, where the line's number stands"
         before = count_colours(page, root)
         assert before > len(expected)
     first = root.find_element("css selector", ".lives-legend button")

@@ -78,7 +78,7 @@ def test_a_cap_on_the_card_is_hard_and_says_who_asked_for_how_much_and_what_was_
     assert (record.outcome.status, record.outcome.phase) == ("out_of_memory", "first_call")
     said = (
         "MatMul asked for 4.00 MB ([1000, 1000] float32) of GPU:0 while 64.0 MB were live, "
-        "under a cap of 67.1 MB"
+        "under a cap of 64 MiB (67.1 MB)"
     )
     assert (record.outcome.reason or "").splitlines()[0] == said
     assert said in done.stdout

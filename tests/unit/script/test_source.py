@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
 import pytest
 
 from runner.errors import BadInput
+from runner.script import source
 from runner.script.source import choose_environment, read_environment, read_script
 
 
@@ -75,3 +77,39 @@ def test_what_is_no_notebook_is_told(tmp_path: Path) -> None:
     (tmp_path / "book.ipynb").write_text("{}")
     with pytest.raises(BadInput, match="is not a notebook"):
         read_script(str(tmp_path / "book.ipynb"))
+
+
+PROGRAM = """\
+import keras
+model = keras.Sequential()
+def report(history):
+    print(history)
+def main():
+    for epoch in range(9):
+        model.fit(epoch)
+        model.reset()
+    with open("x") as file:
+        model.evaluate(file)
+        file.write("")
+    model.save("m")
+    x = 1
+if __name__ == "__main__":
+    main()
+    report(1)
+print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        (7, [9, 12]),  # in the loop: the rest of the function
+        (10, [11, 12]),  # in the with
+        (12, []),
+        (15, [16, 17]),  # in the guard: its rest, and that of the module
+        (17, []),
+    ],
+)
+def test_what_comes_after_a_line_is_in_its_own_function(line: int, after: list[int]) -> None:
+    statements = source.list_statements_after(ast.parse(PROGRAM), line)
+    assert [statement.lineno for statement in statements] == after

@@ -42,7 +42,7 @@ def test_the_sentence_names_the_request_what_was_live_and_the_cap() -> None:
     request = FailedRequest("MatMul", (1000, 1000), "float32", 4_000_000, "CPU:0")
     assert describe_request(request, 60_000_000, 64) == (
         "MatMul asked for 4.00 MB ([1000, 1000] float32) of CPU:0 while 60.0 MB were live, "
-        "under a cap of 67.1 MB"
+        "under a cap of 64 MiB (67.1 MB)"
     )
     assert describe_request(FailedRequest(None, None, None, None, None), None, None) == (
         "the code asked for more"
