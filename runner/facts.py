@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import msgspec
 
@@ -160,6 +161,48 @@ class PipelineBuffer:
         return after > max(1.1 * before, before + 3)
 
 
+class CollectorState(StrEnum):
+    """A setting under which Python's collector does not free garbage by itself."""
+
+    DISABLED = "gc.disable()"
+    NO_THRESHOLD = "gc.set_threshold(0)"
+    SAVES_ALL = "gc.set_debug(gc.DEBUG_SAVEALL)"
+
+
+@dataclass(frozen=True)
+class SharedMapping:
+    """Memory that was mapped before the steps and is filled by them: shared, or a file's."""
+
+    name: str
+    """The file's path, or the kernel's name."""
+    is_file: bool
+    bytes: tuple[Number, ...] = ()
+    """Above the first mark, at each."""
+
+    @property
+    def what(self) -> str:
+        """Return what it is, to a person."""
+        of = "written to and not yet on the disk" if self.is_file else "shared memory"
+        return f"{self.name}, {of}"
+
+
+class ResourceKind(StrEnum):
+    FILE = "file"
+    THREAD = "thread"
+
+
+@dataclass(frozen=True)
+class OpenResource:
+    """Things of the kernel's that the process holds: how many there were at each mark."""
+
+    kind: ResourceKind
+    counts: tuple[Whole, ...]
+    latest: str = ""
+    """The one that was opened last: a path, `socket`, `pipe`."""
+    limit: Whole | None = None
+    """The number that the process may have."""
+
+
 @dataclass(frozen=True)
 class Container:
     """Something that is longer from step to step, or a type that multiplies, and who holds it."""
@@ -177,6 +220,8 @@ class Container:
     """Bytes a step of C++ that went with it."""
     also: tuple[str, ...] = ()
     """Other containers that had to be emptied with it, for they hold the same."""
+    collector: CollectorState | None = None
+    """It is no container, but garbage that is not collected for this reason."""
 
 
 class GrowingFunction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -205,6 +250,10 @@ class HostFindings:
     pipelines: tuple[PipelineBuffer, ...] = ()
     containers: tuple[Container, ...] = ()
     functions: tuple[GrowingFunction, ...] = ()
+    mappings: tuple[SharedMapping, ...] = ()
+    resources: tuple[OpenResource, ...] = ()
+    collector: CollectorState | None = None
+    """None: Python's collector runs as it does by default."""
 
     def __post_init__(self) -> None:
         if len({len(each.bytes) for each in self.survivors}) > 1:

@@ -51,24 +51,31 @@ def find_holders(
     found, unsure, stopped = list[Holder](), list[Holder](), list[StoppedHolder]()
     for (kind, file, line), survivors in by_line.items():
         size = _add_up(each.bytes for each in survivors)
-        count = round(_rate(_add_up(each.count for each in survivors)), 3)
-        largest = max(survivors, key=lambda each: abs(_rate(each.bytes)))
+        count = round(rate_series(_add_up(each.count for each in survivors)), 3)
+        largest = max(survivors, key=lambda each: abs(rate_series(each.bytes)))
         holder = Holder(
-            kind, float(round(_rate(size))), count, file, line, largest.code, largest.what
+            kind, float(round(rate_series(size))), count, file, line, largest.code, largest.what
         )
-        if is_growing(size) and _rate(size) >= LEAST_BYTES / 4:
+        if is_growing(size) and rate_series(size) >= LEAST_BYTES / 4:
             (found if is_known_to_grow or _goes_on(size) else unsure).append(holder)
         elif _has_stopped(size):
             stopped.append(StoppedHolder(kind, holder.where, holder.what, size[-1]))
+    for mapping in held.mappings:
+        size = list(map(float, mapping.bytes))
+        if is_growing(size) and rate_series(size) >= LEAST_BYTES / 4:
+            holder = Holder("native", float(round(rate_series(size))), what=mapping.what)
+            (found if is_known_to_grow or _goes_on(size) else unsure).append(holder)
     stopped.sort(key=lambda each: -each.bytes)
     return list(_add_chains(found, held)), unsure, stopped
 
 
 def sum_survivors(held: HostFindings) -> tuple[float, float]:
     """Return the bytes a step of all places that go on growing, and of whatever has risen."""
-    rising = [place.bytes for place in held.survivors if is_growing(place.bytes)]
-    added = sum(max(0.0, _rate(place.bytes)) for place in held.survivors)
-    return float(round(sum(map(_rate, rising)))), float(round(added))
+    every: list[Sequence[float]] = [place.bytes for place in held.survivors]
+    every += [mapping.bytes for mapping in held.mappings]
+    rising = [series for series in every if is_growing(series)]
+    added = sum(max(0.0, rate_series(series)) for series in every)
+    return float(round(sum(map(rate_series, rising)))), float(round(added))
 
 
 def count_needed_steps(holder: Holder) -> int:
@@ -94,7 +101,7 @@ def _goes_on(series: Sequence[float]) -> bool:
     begin = _find_second_part(series)
     rose = [later > earlier for earlier, later in pairwise(series[begin:])]
     is_steady = sum(rose) >= _NEARLY_ALL * len(rose)
-    return is_steady or _rate(series) * (len(series) - 1) >= _ENOUGH_BYTES
+    return is_steady or rate_series(series) * (len(series) - 1) >= _ENOUGH_BYTES
 
 
 def _has_stopped(series: Sequence[float]) -> bool:
@@ -102,7 +109,7 @@ def _has_stopped(series: Sequence[float]) -> bool:
     return half > 100_000 and abs(series[-1] - half) < 0.02 * half
 
 
-def _rate(series: Sequence[float]) -> float:
+def rate_series(series: Sequence[float]) -> float:
     """Return the rise a step over the second part."""
     begin = _find_second_part(series)
     return (series[-1] - series[begin]) / (len(series) - 1 - begin)
@@ -164,7 +171,7 @@ def _find_common_line(survivors: Sequence[Survivor], *kinds: str) -> Survivor | 
         rates: dict[tuple[str, int | None, str | None], float] = defaultdict(float)
         first: dict[tuple[str, int | None, str | None], Survivor] = {}
         for each in survivors:
-            if each.kind == kind and each.file and (rate := _rate(each.bytes)) > 0:
+            if each.kind == kind and each.file and (rate := rate_series(each.bytes)) > 0:
                 line = each.file, each.line, each.code
                 rates[line] += rate
                 first.setdefault(line, each)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import count_needed_steps
+from runner.leak.open_resources import describe_resources
 from runner.metrics import (
     HOST_GROWTH,
     STEP_SECONDS,
@@ -131,6 +132,9 @@ def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[s
     growth = leak.host_growth_bytes_per_step or leak.explained_bytes_per_step or 0
     if growth > 0 and leak.verdict is LeakVerdict.GROWS:
         yield _forecast_end(record, growth)[0]
+    for trial in record.trials:
+        if trial.facts.held:
+            yield from describe_resources(trial.facts.held)
     if stages := _list_pipelines(record):
         yield f"tf.data holds {'; '.join(map(_describe_stage, stages))}"
     for trial in record.trials:

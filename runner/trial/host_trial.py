@@ -12,16 +12,18 @@ which name what grows and leave it to the timing trials to say that it goes on.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
 from runner.errors import RunnerError
 from runner.facts import MOST_TRACED_STEPS, HostFindings
+from runner.meters import collector
 from runner.meters.clock import Clock
 from runner.meters.host.holders import HolderSearch
+from runner.meters.host.mappings import MappingMeter
 from runner.meters.host.pipelines import PipelineMeter
+from runner.meters.host.resources import ResourceMeter
 from runner.meters.host.survivors import SurvivorMeter
 from runner.meters.host.threads import ThreadMeter
 from runner.records import Phase, TrialResult
@@ -99,21 +101,23 @@ def take_phases(
         return False
 
     threads, pipelines, holders = ThreadMeter(), PipelineMeter(), HolderSearch()
+    mappings, resources = MappingMeter(), ResourceMeter()
     survivors.start()
     is_over = (yield from take_beginning(meter, settle)) is Answer.OVER
     for _ in range(WARMUP_STEPS):
         yield from take_step()
     threads.mark()
+    resources.mark()
     survivors.mark()
     traced, seconds, limit = 0, 0.0, _TimeLimit(most_seconds)
     while limit.allows(traced):
         began = Clock.seconds()
-        if gc.isenabled():  # it empties free lists, in which a step would find memory of our own
-            gc.collect()
+        collector.collect()  # empties free lists, in which a step would find memory of our own
         if not (yield from take_step()):
             break
         seconds += Clock.seconds() - began
         threads.mark()
+        resources.mark()
         survivors.mark()
         traced += 1
     survivors.stop()
@@ -128,11 +132,14 @@ def take_phases(
     pipelines.look()
     threads.look()
     holders.begin()
+    mappings.mark()
     more, limit = 0, _TimeLimit(most_seconds / 2)
     while limit.allows(more):
         if not (yield from take_step()):
             break
         more += 1
+        mappings.mark()
+    state = collector.read_state()
     containers, functions = holders.end(more, made[-1], survived)
     pipelines.look()
     threads.look()
@@ -151,6 +158,9 @@ def take_phases(
         pipelines=pipelines.list_buffers(),
         containers=containers,
         functions=functions,
+        mappings=mappings.list_growing(),
+        resources=resources.list_open(),
+        collector=state,
     )
 
 

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, Protocol
 
+from runner.meters import collector
 from runner.meters.clock import Clock
 from runner.records import Phase
 from runner.scenario import Program, Step
@@ -121,8 +122,7 @@ def take_phases(
     observe()
 
     meter.begin(Phase.COLLECTION, 0)
-    if gc.isenabled():  # who switched it off keeps its garbage
-        gc.collect()
+    collector.collect()
     settle()
     meter.end(Phase.COLLECTION, 0)
     yield from take_release(meter, settle)

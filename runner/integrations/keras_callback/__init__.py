@@ -22,6 +22,7 @@ import keras
 from runner.analysis import growth
 from runner.analysis.growth import ProcessGrowth
 from runner.facts import StepSeries, TrialFacts
+from runner.meters import collector
 from runner.meters.host.malloc import MallocLog
 from runner.meters.host.resident import HostMemory
 from runner.meters.tensor.allocator import AllocatorAccount
@@ -104,8 +105,7 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         before = self._host.anonymous()
-        if gc.isenabled():
-            gc.collect()
+        collector.collect()
         collected = max(0, before - self._host.anonymous())
         self._found = self._judge(collected)
         self.growth = {name: one.bytes_per_step for name, one in self._found.items()}

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from runner.meters.code_owner import RUNNER, SCENARIO, USERS, find_owner, make_relative
-from runner.meters.host import malloc
+from runner.meters.host import malloc, mappings
 from runner.processes import process_tree
 
 Line = tuple[str, int]
@@ -51,8 +51,9 @@ class Kept:
         return self.native + sum(self.lines.values())
 
 
-def measure_without(cuts: Iterable[Cut]) -> Kept | None:
-    """Return what stays when these are cut; None where that can't be found out."""
+def measure_without(cuts: Iterable[Cut], collects: bool = True) -> Kept | None:
+    """Return what stays when these are cut, garbage too unless it `collects`; None where that can't
+    be found out."""
     reader, writer = os.pipe()
     try:
         with warnings.catch_warnings():
@@ -64,7 +65,7 @@ def measure_without(cuts: Iterable[Cut]) -> Kept | None:
         return None
     if pid == 0:
         try:
-            _answer(writer, cuts)
+            _answer(writer, cuts, collects)
         finally:
             os._exit(0)
     os.close(writer)
@@ -78,14 +79,16 @@ def measure_without(cuts: Iterable[Cut]) -> Kept | None:
             os.waitpid(pid, 0)
 
 
-def _answer(writer: int, cuts: Iterable[Cut]) -> None:
+def _answer(writer: int, cuts: Iterable[Cut], collects: bool) -> None:
     process_tree.die_with_parent()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for descriptor in (1, 2):
         os.dup2(nowhere, descriptor)
     began = _read_in_use()
     stay = [cut() for cut in cuts]
-    gc.collect()
+    if collects:
+        gc.set_debug(0)
+        gc.collect()
     answer = pickle.dumps(_read_kept(_read_in_use() - began))
     while answer:
         answer = answer[os.write(writer, answer) :]
@@ -105,10 +108,11 @@ def _read_answer(reader: int, pid: int) -> bytes:
 
 
 def _read_in_use() -> int:
-    """Return what malloc has in use, without the tables of `tracemalloc`."""
+    """Return what malloc has in use, without the tables of `tracemalloc`, and what is shared."""
+    shared = mappings.measure_shared()  # its pages are not in a fork, so its size has to do
     if malloc.info is None:
-        return 0
-    return malloc.info().in_use_bytes - tracemalloc.get_tracemalloc_memory()
+        return shared
+    return shared + malloc.info().in_use_bytes - tracemalloc.get_tracemalloc_memory()
 
 
 def _read_kept(in_use: int) -> Kept:

@@ -28,6 +28,7 @@ from itertools import islice
 from typing import Any
 
 from runner.facts import Container, GrowingFunction, Survivor
+from runner.meters import collector
 from runner.meters.host.counterfactual import Kept, Line, find_birth, measure_without
 from runner.meters.host.function_traces import count_traces, find_retraced
 from runner.meters.host.reference_chains import (
@@ -83,7 +84,7 @@ class HolderSearch:
         """Note what there is; trace what is made from now on, as `end` needs it."""
         gc.unfreeze()  # what TensorFlow made as it was imported may hold things, too
         self._traces = count_traces(gc.get_objects())
-        gc.collect()
+        collector.collect()
         objects = gc.get_objects()
         containers = _list_containers(objects)
         self._lengths = dict(zip(map(id, containers), _count_elements(containers), strict=True))
@@ -98,7 +99,7 @@ class HolderSearch:
         """Return what grew in those steps, with the way to it, and which functions were traced
         again; `step` is the step itself. `survivors` are to be explained: without them nothing is
         emptied, and every way only reaches what grows."""
-        gc.collect()
+        collector.collect()
         functions = find_retraced(gc.get_objects(), self._traces, steps)
         # Nothing here may hold an element of them: it would not go when it is let go.
         ways = self._list_grown(steps, step)
@@ -149,11 +150,14 @@ class HolderSearch:
         self, ways: list[_Way], rates: Mapping[Line, _Rate], steps: int, step: Any
     ) -> Iterator[Container]:
         """Yield what holds the memory of which lines, then what only reaches some."""
-        gc.collect()  # what the search has left would go in the first fork, and in no other
+        collector.collect()  # what the search has left would go in the first fork, and in no other
         whole = measure_without([]) if rates else None
         if whole is None:
             yield from (way.found for way in ways)
             return
+        if garbage := _find_garbage(whole, rates, steps):
+            yield garbage
+            rates = {line: rate for line, rate in rates.items() if line not in garbage.frees}
         tests = _Tests(whole, rates, steps, ways)
         held: dict[tuple[int, ...], list[Line]] = defaultdict(list)
         for line in rates:
@@ -241,6 +245,28 @@ class HolderSearch:
         find."""
         inside = (each for each in gc.get_referents(value) if id(each) not in self._known)
         return find_birth(value) or next(filter(None, map(find_birth, inside)), None)
+
+
+def _find_garbage(whole: Kept, rates: Mapping[Line, _Rate], steps: int) -> Container | None:
+    """Return what the collector would free, had the program not switched it off; `whole` is what
+    stays once it has."""
+    state = collector.read_state()
+    with_garbage = measure_without([], collects=False) if state else None
+    if state is None or with_garbage is None:
+        return None
+    tests = _Tests(with_garbage, rates, steps, [])
+    lines = tuple(line for line in rates if tests.gives_back(whole, line))
+    if not lines:
+        return None
+    return Container(
+        0.0,
+        "garbage",
+        lines,
+        chain=(f"garbage, as Python's collector is off: {state}",),
+        frees=lines,
+        frees_native=tests.measure_native(whole),
+        collector=state,
+    )
 
 
 @dataclass(frozen=True)

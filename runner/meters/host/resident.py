@@ -1,7 +1,8 @@
 """Read the kernel's account of this process: anonymous resident memory, and its high-water mark.
 
-Host memory is anonymous resident memory (`RssAnon`): pages of libraries that TensorFlow maps in are
-the kernel's to drop, and not the user's memory. The peak comes from the kernel's high-water mark
+Anonymous is what the kernel can't drop: `RssAnon`, shared memory (`RssShmem`), and the pages of
+mapped files that were written to (`mappings`). Pages of libraries that TensorFlow maps in can be
+dropped, and are not the user's memory. The peak comes from the kernel's high-water mark
 (`VmHWM`, set back by a 5 in /proc/self/clear_refs), which misses nothing; it covers mapped files
 too, so their share at the end of the span is taken off.
 
@@ -35,10 +36,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.meters.host import mappings
 from runner.processes.descriptors import open_out_of_reach
 
 _POPULATE = 23
 """MADV_POPULATE_WRITE: pages that are resident at once, which Python has no name for."""
+
+_LEAST_LOOK_BYTES = 32_768
+"""Pages of files that must have become resident before it is asked again if they were written to:
+that takes milliseconds. Each time that they were not, twice as many."""
+_LOOK_SHARE = 1 / 32
+"""Of the pages that were written to: by less it is not asked again."""
 
 _STARTS = (1 / 2, 5 / 6, 1 / 6)
 """Where the count begins, process by process, as a share of what a CPU hands in at once."""
@@ -70,6 +78,11 @@ class HostMemory:
         self._start = _Pages(round(_STARTS[number % len(_STARTS)] * self._hands_in))
         self._resident = self._faults = 0
         """When the mark was last forgotten."""
+        self._shared_pages = self._shared_memory = 0
+        """Those that are not `RssAnon`, when last read; and the bytes of them that are counted."""
+        self._looked_at, self._look_after = 0, _LEAST_LOOK_BYTES
+        self._written = 0
+        """The bytes of files that were written to, when `RssFile` was `_looked_at`."""
         self.problem: str | None = None
         """Why the high-water mark can't be read here, where it can't."""
         try:
@@ -123,17 +136,35 @@ class HostMemory:
 
     def anonymous(self) -> int:
         """Return what `read` says of it, in a few microseconds: it may stand between two steps."""
-        _, resident, shared = os.pread(self._statm, 128, 0).split(b" ", 3)[:3]
-        return (int(resident) - int(shared)) * self._page - self._held_bytes
+        _, resident, shared = map(int, os.pread(self._statm, 128, 0).split(b" ", 3)[:3])
+        if shared != self._shared_pages:  # seldom, and reading which takes longer
+            status = os.pread(self._status, 8192, 0)
+            self._shared_pages = shared
+            self._shared_memory = _parse_field(status, b"RssShmem:") + self._read_written(status)
+        return (resident - shared) * self._page + self._shared_memory - self._held_bytes
 
     def read(self) -> Resident:
         """Return what /proc/self/status says, without the pages that this meter holds."""
         status = os.pread(self._status, 8192, 0)
+        shared, written = _parse_field(status, b"RssShmem:"), self._read_written(status)
         return Resident(
-            anonymous=_parse_field(status, b"RssAnon:") - self._held_bytes,
-            files=_parse_field(status, b"RssFile:") + _parse_field(status, b"RssShmem:"),
+            anonymous=_parse_field(status, b"RssAnon:") + shared + written - self._held_bytes,
+            files=_parse_field(status, b"RssFile:") - written,
             high_water=_parse_field(status, b"VmHWM:"),
         )
+
+    def _read_written(self, status: bytes) -> int:
+        """Return the bytes of mapped files that were written to, as they were when `RssFile` last
+        differed by enough."""
+        files = _parse_field(status, b"RssFile:")
+        if abs(files - self._looked_at) >= self._look_after:
+            shared = mappings.list_shared()
+            written = sum(mapping.taken_bytes for mapping in shared if mapping.is_file)
+            is_same = written == self._written
+            least = round(max(_LEAST_LOOK_BYTES, _LOOK_SHARE * written))
+            self._look_after = 2 * self._look_after if is_same else least
+            self._looked_at, self._written = files, written
+        return min(self._written, files)
 
     @property
     def _held_bytes(self) -> int:

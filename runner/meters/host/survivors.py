@@ -19,7 +19,6 @@ a host trial is never timed, and its resident memory is not read.
 
 from __future__ import annotations
 
-import gc
 import linecache
 import math
 import os
@@ -27,8 +26,9 @@ import resource
 import tempfile
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from runner.errors import RunnerError
-from runner.facts import Survivor
+from runner.facts import SharedMapping, Survivor
+from runner.meters import collector
 from runner.meters.clock import Clock
 from runner.meters.code_owner import make_relative
+from runner.meters.host import mappings
+from runner.meters.host.mappings import Mapping
 from runner.meters.host.stacks import Place, find_place
 
 _PAUSE_SECONDS, _SLEEPS, _MOST_SECONDS = 0.002, 4, 10.0
@@ -82,8 +85,7 @@ class SurvivorMeter:
         self._threads = set(os.listdir("/proc/self/task")) - others  # noqa: PTH208
 
     def mark(self) -> None:
-        if gc.isenabled():  # who switched it off keeps its garbage
-            gc.collect()
+        collector.collect()
         Clock.sleep(_PAUSE_SECONDS)  # for other threads, which may be about to free something
         at = Clock.epoch_seconds()
         self._await_snapshot()
@@ -117,17 +119,26 @@ class SurvivorMeter:
         record keeps them: each with what was live at every mark."""
         nothing = np.zeros((2, len(self._marks)))
         held: dict[Place, Series] = defaultdict(nothing.copy)
-        mapped: dict[Place, Series] = defaultdict(nothing.copy)
+        mapped: dict[tuple[Place, int], Series] = defaultdict(nothing.copy)
         with self._memray.FileReader(self._file) as reader:
             times = [each.time for each in reader.get_memory_snapshots()]
             marks = find_snapshots(times, self._marks)
             for record in reader.get_temporal_allocation_records(merge_threads=True):
                 series = _count_live(record, marks)
                 if series[0].any() and (place := _find_place(record)) is not None:
-                    (mapped if record.allocator == _MAP else held)[place] += series
+                    if record.allocator == _MAP:
+                        mapped[place, _round_to_pages(record)] += series
+                    else:
+                        held[place] += series
             written = _find_written_shares(reader.get_allocation_records()) if mapped else {}
-        for place, series in mapped.items():
-            held[place] += [written.get(place, 0.0) * series[0], series[1]]
+        shared = _group_by_size(mappings.list_shared()) if mapped else {}
+        for (place, size), series in mapped.items():
+            share = written.get(place, 0.0)
+            if size in shared:
+                share = sum(mapping.taken_bytes for mapping in shared[size])
+                share /= size * len(shared[size])
+                place = replace(place, kind="native", what=_describe_shared(shared[size]))
+            held[place] += [share * series[0], series[1]]
         self._file.unlink()
         return list(_rank(held))
 
@@ -196,6 +207,27 @@ def _find_written_shares(records: Any) -> dict[Place, float]:
                 flags = pagemap.read(8 * (last - first))[7::8]
                 pages[place] += [bool(byte & 0x80) for byte in flags]
     return {place: sum(present) / len(present) for place, present in pages.items() if present}
+
+
+def _round_to_pages(record: Any) -> int:
+    first = record.intervals[0]
+    return int(-(-(first.n_bytes // first.n_allocations) // _PAGE) * _PAGE)
+
+
+def _group_by_size(shared: Iterable[Mapping]) -> dict[int, list[Mapping]]:
+    """Return the shared mappings by their size: memray tells a mapping's line by its size alone,
+    since the stacks of its records with an address lack the outer frames."""
+    grouped: dict[int, list[Mapping]] = defaultdict(list)
+    for mapping in shared:
+        grouped[mapping.end - mapping.begin].append(mapping)
+    return grouped
+
+
+def _describe_shared(shared: Sequence[Mapping]) -> str:
+    """Return what mappings are: the last one of them, and how many more."""
+    more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
+    last = max(shared, key=lambda mapping: mapping.name)
+    return SharedMapping(f"{make_relative(last.name)}{more}", last.is_file).what
 
 
 def _rank(held: dict[Place, Series]) -> Iterator[Survivor]:

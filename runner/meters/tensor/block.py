@@ -31,6 +31,7 @@ from dataclasses import dataclass
 
 from runner.errors import Unavailable
 from runner.facts import TrialFacts
+from runner.meters import collector
 from runner.meters.tensor import samples
 from runner.meters.tensor.allocator import EXACT_ALLOCATOR, is_exact_allocator, name_allocator
 from runner.meters.tensor.call_recorder import CallRecorder
@@ -99,8 +100,7 @@ class MemoryBlock:
         """Collect what is garbage, and stop. Raises `Unavailable` where there are no figures."""
         try:
             self.begin(Phase.COLLECTION)
-            if gc.isenabled():
-                gc.collect()
+            collector.collect()
             self.end()
             with _without_chatter():
                 found = self._tracing.finish()

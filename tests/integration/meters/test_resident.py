@@ -12,6 +12,7 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -102,6 +103,64 @@ def test_what_the_meter_holds_itself_is_in_no_figure() -> None:
     assert meter.read().anonymous == meter.anonymous()
     resident = meter.read()
     assert meter.peak(resident) == pytest.approx(resident.anonymous, abs=16 * PAGE)
+
+
+def write_pages(mapped: mmap.mmap, pages: int) -> None:
+    for page in range(pages):
+        mapped[page * PAGE] = 1
+
+
+def write_shared_memory(pages: int, folder: Path) -> mmap.mmap:
+    mapped = mmap.mmap(-1, pages * PAGE)
+    write_pages(mapped, pages)
+    return mapped
+
+
+def write_file(pages: int, folder: Path) -> mmap.mmap:
+    with (folder / f"{pages}.bin").open("w+b") as file:
+        file.truncate(pages * PAGE)
+        mapped = mmap.mmap(file.fileno(), pages * PAGE)
+    write_pages(mapped, pages)
+    return mapped
+
+
+def read_file(pages: int, folder: Path) -> mmap.mmap:
+    path = folder / f"{pages}.read"
+    with path.open("wb") as file:
+        for _ in range(pages):
+            file.write(b"x" * PAGE)
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    assert all(mapped[page * PAGE] == ord("x") for page in range(pages))
+    return mapped
+
+
+Filling = Callable[[int, Path], mmap.mmap]
+
+
+@pytest.mark.parametrize(
+    ("fill", "counted"), [(write_shared_memory, 1), (write_file, 1), (read_file, 0)]
+)
+def test_shared_memory_and_written_files_are_counted_and_read_ones_not(
+    fill: Filling, counted: int, tmp_path: Path
+) -> None:
+    meter = HostMemory()
+    before = meter.anonymous()
+    kept = fill(1000, tmp_path)
+    assert meter.anonymous() - before == pytest.approx(counted * 1000 * PAGE, abs=64 * PAGE)
+    assert meter.read().anonymous == pytest.approx(meter.anonymous(), abs=16 * PAGE)
+    kept.close()
+    assert meter.anonymous() - before == pytest.approx(0, abs=64 * PAGE)
+
+
+@pytest.mark.parametrize("fill", [write_shared_memory, write_file])
+def test_a_peak_holds_what_is_shared_too(fill: Filling, tmp_path: Path) -> None:
+    meter = HostMemory()
+    meter.forget()
+    before = meter.anonymous()
+    kept = fill(1000, tmp_path)
+    assert meter.peak(meter.read()) - before == pytest.approx(1000 * PAGE, abs=64 * PAGE)
+    kept.close()
 
 
 class Cycle:

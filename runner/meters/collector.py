@@ -1,0 +1,22 @@
+"""Know Python's collector as the program has set it: who has switched it off keeps its garbage."""
+
+from __future__ import annotations
+
+import gc
+
+from runner.facts import CollectorState
+
+
+def read_state() -> CollectorState | None:
+    """Return the setting under which garbage stays; None where it is freed."""
+    if gc.get_debug() & gc.DEBUG_SAVEALL:
+        return CollectorState.SAVES_ALL
+    if not gc.isenabled():
+        return CollectorState.DISABLED
+    return None if gc.get_threshold()[0] else CollectorState.NO_THRESHOLD
+
+
+def collect() -> None:
+    """Free garbage, where the program would have it freed sooner or later."""
+    if read_state() is None:
+        gc.collect()
