@@ -98,7 +98,7 @@ def test_the_table_has_a_row_a_strategy_with_what_ended_its_search(tmp_path: Pat
         limit(None, problem="stopped: batch_size=64 failed in build", recompute="true"),
     ]
     lines = summary.summarize_fit(limits, tmp_path, None, 12.0).splitlines()
-    assert lines[1] == "largest batch_size under device.memory_limit_mb=512 (537 MB)"
+    assert lines[1] == "largest batch_size under device.memory_limit_mb: 512 MiB (537 MB)"
     assert lines[3].startswith("recompute=false      100  10,000/s  10.0 ms")
     assert lines[3].endswith("7  101 is out of memory")
     assert lines[4].split()[:2] == ["recompute=true", "-"]
