@@ -163,20 +163,11 @@ def _compose_again(record: Record, folder: Path, tracking: Sequence[str]) -> Pla
 
 def _read_tracking(folder: Path) -> list[str]:
     """Return the words for the run's store, as far as its configuration is there."""
-    import yaml
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
+    from runner.compose.tracking import read_kept_tracking
     from runner.engine.run import CONFIG_FILE
     from runner.render.files.command import quote_value
 
-    try:
-        kept = _as_mapping(yaml.safe_load((folder / CONFIG_FILE).read_text()))
-        # It is kept as it was composed, `${oc.env:MLFLOW_EXPERIMENT_NAME,runner}`.
-        tracking = OmegaConf.create(_as_mapping(kept.get("tracking")))
-        store = _as_mapping(OmegaConf.to_container(tracking, resolve=True))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException):
-        return []
+    store = read_kept_tracking(folder / CONFIG_FILE)
     if "kind" not in store:
         return []
     words = [f"tracking.{name}={quote_value(store[name])}"

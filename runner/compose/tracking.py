@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -78,3 +79,14 @@ def read_tracking(words: Sequence[str]) -> Tracking:
 
         raise translate(error) from error
     return build_checked(Tracking, {**values, **chosen}, "tracking")
+
+
+def read_kept_tracking(path: Path) -> dict[str, Any]:
+    """Return the store's fields in a run's kept configuration, interpolations resolved
+    (`${oc.env:MLFLOW_EXPERIMENT_NAME,runner}`); nothing where they can't be read."""
+    try:
+        store = OmegaConf.select(OmegaConf.load(path), "tracking")
+        fields: Any = OmegaConf.to_container(store, resolve=True) if store else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException):
+        return {}
+    return fields if isinstance(fields, dict) else {}

@@ -1,4 +1,7 @@
-"""Know Python's collector as the program has set it: who has switched it off keeps its garbage."""
+"""Know Python's collector as the program has set it: who has switched it off keeps its garbage.
+
+Core: standard library only.
+"""
 
 from __future__ import annotations
 
