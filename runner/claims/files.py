@@ -49,6 +49,14 @@ def find_sentence(id: str) -> str | None:
     return load_claim(path).claim if path else None
 
 
+def find_contradiction(claim: Claim, other_id: str) -> str:
+    """Return how two claims contradict each other, as the file of either says; else nothing."""
+    if claim.contradicts.get(other_id):
+        return claim.contradicts[other_id]
+    path = paths.find_choices("claim").get(other_id)
+    return load_claim(path).contradicts.get(claim.id, "") if path else ""
+
+
 def load_claim(path: Path) -> Claim:
     """Return the claim of a file; raise `BadInput` where it can't be read, or makes no sense."""
     conf = paths.find_conf().parent
@@ -70,16 +78,16 @@ def parse_claim(id: str, content: Any, where: str) -> Claim:
     values = _check_fields(content, where, names)
     advice = _check_fields(values.get("advice", {}), f"{where}.advice", [*Verdict])
     cases = _check_list(values.get("cases"), f"{where}.cases")
-    contradicts = values.get("contradicts")
-    if contradicts:
-        _check_list(contradicts, f"{where}.contradicts")
+    contradicts = values.get("contradicts") or {}
+    if not isinstance(contradicts, Mapping):  # a list says of none how
+        contradicts = dict.fromkeys(_check_list(contradicts, f"{where}.contradicts"), "")
     return Claim(
         id=id,
         claim=_check_text(values.get("claim"), f"{where}.claim"),
         document=_check_text(values.get("document"), f"{where}.document"),
         cases=tuple(_parse_case(each, f"{where}.cases.{n}") for n, each in enumerate(cases)),
         advice={verdict: str(text) for verdict, text in advice.items()},
-        contradicts=tuple(map(str, contradicts or ())),
+        contradicts={str(other): str(how) for other, how in contradicts.items()},
     )
 
 

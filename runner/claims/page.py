@@ -12,8 +12,9 @@ from xml.etree.ElementTree import Element
 from runner.analysis import selection
 from runner.claims import words as claim_words
 from runner.claims.expectation import ExpectationResult, write_values
+from runner.claims.files import find_contradiction
 from runner.claims.readings import find_metric
-from runner.claims.verdicts import CaseJudgement, Judgement, Verdict
+from runner.claims.verdicts import CaseJudgement, Claim, Judgement, Verdict
 from runner.render.html import charts, scales
 from runner.render.html.elements import Node, draw_sections, tag, write_document
 
@@ -93,22 +94,24 @@ def _draw_claim(judgement: Judgement, by_id: Mapping[str, Judgement], word: str)
     if judgement.advice:
         content.append(tag("p.instead", tag("b", "Do this instead: "), judgement.advice))
     if claim.contradicts:
-        links = _draw_links(claim.contradicts, by_id)
+        links = _draw_links(claim, by_id)
         content.append(tag("p", tag("b", "Another place says otherwise: "), links, "."))
     content.append(tag("div.cases", map(_draw_case, judgement.cases)))
     content.append(tag("p.note", tag("code", f"python -m runner claims {shlex.quote(word)}")))
     return tag("article.claim", content, id=_make_anchor(claim.id))
 
 
-def _draw_links(others: Sequence[str], by_id: Mapping[str, Judgement]) -> list[Node]:
+def _draw_links(claim: Claim, by_id: Mapping[str, Judgement]) -> list[Node]:
     nodes: list[Node] = []
-    for other in others:
+    for other in claim.contradicts:
         nodes += ["; "] if nodes else []
         if (judged := by_id.get(other)) is None:
             nodes.append(other)
         else:
             link = tag("a", other, href=f"#{_make_anchor(other)}")
             nodes += [link, f" “{judged.claim.claim}” ", _draw_verdict(judged.verdict)]
+        if how := find_contradiction(claim, other):
+            nodes.append(f". {how.rstrip('.')}")
     return nodes
 
 

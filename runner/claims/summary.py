@@ -34,7 +34,9 @@ def summarize_claims(judged: JudgedClaims, in_full: Set[str], seconds: float) ->
         title = "What one place says and another contradicts"
         lines += ["", style_text(title, "bold", sys.stdout)]
     for one, other in pairs:
+        how = files.find_contradiction(one.claim, other.claim.id)
         lines += [_write_head(one), f"  against {_write_verdict(other)}"]
+        lines += [f"  {how}"] if how else []
     counts = Counter(each.verdict for each in shown)
     counted = ", ".join(f"{counts[each]} {each}" for each in Verdict if counts[each])
     cells = count_things(len(judged.claims.plan.cells), "cell")
@@ -80,5 +82,6 @@ def _list_evidence(judgement: Judgement, judged: JudgedClaims) -> list[str]:
             other = _write_verdict(others[id])
         else:
             other = ": ".join(filter(None, (id, files.find_sentence(id))))
-        lines.append(f"  contradicts {other}")
+        how = files.find_contradiction(judgement.claim, id)
+        lines.append(f"  contradicts {other}{f'. {how}' if how else ''}")
     return [*lines, ""]

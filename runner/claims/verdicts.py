@@ -17,7 +17,7 @@ of a time contains the threshold. A case with several expectations holds where a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -76,7 +76,8 @@ class Claim:
     cases: tuple[Case, ...]
     advice: Mapping[str, str]
     """A sentence on what to do, for each verdict that has a lesson."""
-    contradicts: tuple[str, ...] = ()
+    contradicts: Mapping[str, str] = field(default_factory=dict)
+    """Ids of claims that can't hold as well, each with how, or nothing."""
 
 
 @dataclass(frozen=True)

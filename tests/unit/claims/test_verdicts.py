@@ -294,7 +294,7 @@ def test_claims_that_contradict_each_other_are_shown_as_one_pair() -> None:
     one = claim_of(case_of({"value": "tensor_peak_bytes", "at_least": 1, "because": "any"}))
     against = ("b", "c"), ("a",), ("a",)
     judgements = [
-        verdicts.judge(dataclasses.replace(one, id=id, contradicts=others), lambda _: record_with())
+        verdicts.judge(dataclasses.replace(one, id=id, contradicts=dict.fromkeys(others, "")), lambda _: record_with())
         for id, others in zip("abd", against, strict=True)
     ]
     pairs = claim_words.pair_contradictions(judgements)
@@ -419,6 +419,7 @@ def test_a_claims_file_is_whole(path: Path) -> None:
     assert header == claim.claim if is_code else header.lower() == claim.claim.lower()
     assert {"supported", "refuted"} <= set(claim.advice)
     assert all(each in IDS for each in claim.contradicts)
+    assert all(files.find_contradiction(claim, each).endswith(".") for each in claim.contradicts)
     for other in claim.contradicts:
         assert path.stem in _content(path.with_stem(other))["contradicts"]
     for case in claim.cases:
