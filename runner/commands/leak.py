@@ -81,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
         from runner.engine.events import Result
         from runner.engine.scheduler import LocalExecutor
         from runner.leak.hunt import LeakHunt
+        from runner.leak.page import is_leak_hunt, write_leak_page
         from runner.leak.summary import list_leaks
         from runner.render.text.progress import Progress
 
@@ -88,6 +89,8 @@ def run(options: argparse.Namespace) -> int:
         hunt = LeakHunt(plan, folder, not options.no_remedies)
 
         def render(result: Result) -> str:
+            if is_leak_hunt(folder):
+                write_leak_page(folder)
             if not options.json:
                 return list_leaks(hunt.leaks, folder, time.monotonic() - started)
             if plan.is_sweep:

@@ -68,12 +68,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(folder: Path, is_run: bool, as_json: bool) -> int:
+    from runner.leak.page import is_leak_hunt, write_leak_page
     from runner.render import html
     from runner.render.files import allocations
 
+    write_page = write_leak_page if is_leak_hunt(folder) else html.write_page
     written: list[Path] = []
     problems: list[str] = []
-    for write in (html.write_page, allocations.write_files) if is_run else (html.write_page,):
+    for write in (write_page, allocations.write_files) if is_run else (write_page,):
         try:
             made = write(folder)
             written += [made] if isinstance(made, Path) else made

@@ -8,6 +8,7 @@ from pathlib import Path
 from runner.leak.findings import Leak
 from runner.metrics import format_bytes
 from runner.paths import shorten
+from runner.render.html import REPORT_FILE
 from runner.render.text.table import align_columns
 from runner.render.words import format_duration
 
@@ -18,7 +19,8 @@ def list_leaks(leaks: Mapping[str, Leak], folder: Path, seconds: float) -> str:
     """Return one answer after the other, by the name of the cell, of a run the scenario's."""
     parts = ["\n".join(_list_leak(name, leak)) for name, leak in leaks.items()]
     where = f"  records  {shorten(folder)}   ({format_duration(seconds)} in all)"
-    return "\n\n".join([*parts, where])
+    report = f"  report   {shorten(folder / REPORT_FILE)}\n" if leaks else ""
+    return "\n\n".join([*parts, f"{report}{where}"])
 
 
 def _list_leak(name: str, leak: Leak) -> Iterator[str]:

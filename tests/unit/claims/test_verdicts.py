@@ -294,7 +294,10 @@ def test_claims_that_contradict_each_other_are_shown_as_one_pair() -> None:
     one = claim_of(case_of({"value": "tensor_peak_bytes", "at_least": 1, "because": "any"}))
     against = ("b", "c"), ("a",), ("a",)
     judgements = [
-        verdicts.judge(dataclasses.replace(one, id=id, contradicts=dict.fromkeys(others, "")), lambda _: record_with())
+        verdicts.judge(
+            dataclasses.replace(one, id=id, contradicts=dict.fromkeys(others, "")),
+            lambda _: record_with(),
+        )
         for id, others in zip("abd", against, strict=True)
     ]
     pairs = claim_words.pair_contradictions(judgements)
