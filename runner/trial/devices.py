@@ -24,7 +24,7 @@ from runner.config import Device
 from runner.errors import Unavailable
 from runner.facts import TrialFacts
 from runner.meters.tensor import numpy_alignment
-from runner.meters.tensor.allocator import EXACT_ALLOCATOR, name_allocator
+from runner.meters.tensor.allocator import EXACT_ALLOCATOR, name_allocator, unite_allocators
 from runner.processes import nvml
 
 _PLUMBING = frozenset(
@@ -98,6 +98,7 @@ def choose_device(device: Device, *, exact: bool) -> ChosenDevice:
     facts = TrialFacts(devices=seen)
     if exact:
         os.environ[EXACT_ALLOCATOR] = "1"
+        unite_allocators()
         try:
             numpy_alignment.install()
         except RuntimeError as error:
@@ -114,6 +115,7 @@ def choose_device(device: Device, *, exact: bool) -> ChosenDevice:
     if device.memory_limit_mb is not None:
         os.environ[EXACT_ALLOCATOR] = "1"
         os.environ["TF_CPU_BFC_MEM_LIMIT_IN_MB"] = str(device.memory_limit_mb)
+        unite_allocators()
     facts.device = "CPU:0"
     return ChosenDevice("CPU:0", name_allocator("cpu"), facts)
 

@@ -3,12 +3,25 @@
 TensorFlow's default CPU allocator leaves out what is smaller than 262,144 bytes, in its figures and
 in the profiler's events. BFC counts all, with its rounding to 256 bytes; TensorFlow takes it when
 the environment says so before its first op, and never again. A GPU's allocator always counts all.
+
+The device's allocator is not the only door to host memory. Feeds of a session, copies of NumPy's
+arrays and constants of graphs come from `cpu_allocator()`, which decides at its first call where it
+gets its memory, for good (tsl/framework/allocator.cc):
+
+    the state of the process is there    the device's allocator: one account of all
+    it is not: a graph was made first    an allocator of its own, `mklcpu`, which leaves out what
+                                         is small, and which no cap concerns
+
+In a program as people run it both are the same one. So the state is made before all else.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass
+
+from runner.versions import describe_untried
 
 EXACT_ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
 
@@ -16,6 +29,20 @@ EXACT_ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
 def choose_exact_allocator() -> None:
     """Ask TensorFlow for the CPU allocator that counts every byte, unless the user said not to."""
     os.environ.setdefault(EXACT_ALLOCATOR, "1")
+
+
+def unite_allocators() -> None:
+    """Have all host memory come from the device's allocator. To be called before the first op, and
+    before the first graph, of a process whose environment names the allocator."""
+    import tensorflow as tf
+
+    name = tf.sysconfig.get_link_flags()[-1].removeprefix("-l:")
+    library = ctypes.CDLL(f"{tf.sysconfig.get_lib()}/{name}")
+    try:
+        library._ZN10tensorflow12ProcessState9singletonEv()  # ProcessState::singleton()
+    except AttributeError:
+        if not describe_untried("tensorflow", tf.__version__):
+            raise
 
 
 def name_allocator(kind: str) -> str:

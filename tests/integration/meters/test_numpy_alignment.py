@@ -10,6 +10,7 @@ import pytest
 
 from tests.benchmarks.numpy_arrays import PROGRAMS, TRUTH
 from tests.conftest import MeasureWords
+from tests.integration.meters import given_arrays
 
 CHILD = """
 import threading
@@ -93,3 +94,21 @@ def test_a_loop_in_numpy_takes_its_result_s_bytes(
     record = measure("scenario=numpy_loop", f"scenario.dtype={dtype}", "batch_size=3")
     assert record.metrics["tensor_step_peak_bytes"] == size * 3 * 100
     assert record.metrics["allocated_bytes_per_step"] == size * 3 * 100
+
+
+@pytest.mark.parametrize(
+    ("way", "rows"),
+    [*((way, 60) for way in given_arrays.WAYS), ("fit, a layer of its own", 400)],
+)
+def test_what_a_program_is_given_is_in_its_peak_once(
+    measure: MeasureWords, way: str, rows: int
+) -> None:
+    def measure_peak(rows: int) -> float:
+        words = (f"scenario.path={given_arrays.__file__}", f"scenario.argv=['{way}','{rows}']")
+        record = measure("scenario=script", *words, "scenario.max_steps=null")
+        assert set(record.allocations.allocators) == {"bfc_cpu_allocator_for_gpu"}
+        return record.metrics["tensor_peak_bytes"]
+
+    copies = (measure_peak(2 * rows) - measure_peak(rows)) / (4 * rows * given_arrays.WIDTH)
+    # Keras adds a label and an index a row, and has now a batch of one row more, now one less.
+    assert copies == pytest.approx(given_arrays.COPIES.get(way, 1), abs=0.1)

@@ -28,12 +28,6 @@ def replay(content: bytes) -> int:
                 if name not in ("MemoryAllocation", "MemoryDeallocation"):
                     continue
                 said = {stats[each.metadata_id]: each for each in event.stats}
-                allocator = said["allocator_name"]
-                if stats.get(allocator.ref_value, allocator.str_value) not in (
-                    "bfc_cpu_allocator_for_gpu",
-                    "",
-                ):
-                    continue
                 time = line.timestamp_ns * 1000 + event.offset_ps
                 address, size = (
                     said[key].int64_value or said[key].uint64_value
@@ -55,6 +49,8 @@ if __name__ == "__main__":
     script, *words = sys.argv[1:]
     import tensorflow as tf
 
+    # Devices before graphs: else TensorFlow has a second allocator, which leaves out what is small.
+    tf.config.list_logical_devices()
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder, tf.profiler.experimental.ProfilerOptions(2, 0, 0))
         sys.argv = [script, *words]
