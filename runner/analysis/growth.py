@@ -6,13 +6,22 @@ warm-up, and answers
 
     0       level; or it came back to what it was before: a sawtooth (a cache that is emptied,
             garbage that waits for the collector)
-    a rate  lowest and highest both rise through that half, by more than it ever fell back; no one
-            jump makes more than half of the rise, and it isn't dying down
+    a rate  lowest and highest both rise through that half; no one jump makes more than half of the
+            rise, and it isn't dying down. Or what lies under a sawtooth rises:
+
+                 /|    /|  /   y   what is read
+              /|/ |  /| | /    |   what falls back: garbage, or a cache that is emptied
+             / |__|_/ |_|/    _|_  what is kept: it lies under all, and next to a trough
+            /  ......           .  the slope from trough to trough, as sure as they are in line
     null    it rose, but too little or too irregularly to say that it will go on; and how many steps
             would tell
 
-On the host malloc's own books are asked, too: resident memory is level while what was free is
-filled, and rises for a while because garbage waits that goes at once. Then it is null.
+Of garbage on the host only the last sum is known, and when it went: the rest is spread by that.
+What all steps together have kept is known without. Malloc's own books are asked, too: resident
+memory is level while what was free is filled, and rises for a while because garbage waits that goes
+at once. Then it is null.
+
+A bound is what was shown in every way of looking at it, not the likeliest.
 
 Cheap steps are repeated until it is one of the first two (`RiseWatch`): a leak of 100 B a step
 takes some 6,000 steps, and what keeps its last 250 tensors rises for 250.
@@ -26,8 +35,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,13 +99,20 @@ _LEAST_RATE = 2.0
 _LEAST_STEPS = 4
 _ONE_JUMP = 0.51
 """Of a rise: more than half, but neither of two that are alike but for a scalar."""
-_RETURNED, _RISEN = 0.25, 0.5
-"""Shares of the largest fall: a rise of no more is a return, one of more is none."""
+_TOOTH = 0.25
+"""Of what half a series moves by: a larger fall makes it a sawtooth."""
+_WARM = 0.4
+"""Share of a series: troughs after it, and the last one before, tell growth."""
+_LATE = 3
+"""So many steps may pass until what malloc has freed is no longer resident."""
+_EXACT = 1e-9
+"""Share of a span: what rounding makes of 0."""
+_TELLING = 4
+"""Steps since garbage was last freed: of fewer, how much each made is not known well."""
+_SURE = 0.3
+"""Of a rate: it may be so much more or less."""
 _DYING = 0.34
 """By how much of the whole rise the last quarter may rise less than the first."""
-
-_FALLS = 3
-"""So often garbage must have gone before a rise that goes on is growth."""
 
 _SPREAD_STEPS = 50
 """Of half a series: enough for tenths to say something."""
@@ -147,56 +164,71 @@ def judge_resident(
     `collected` bytes were garbage in the end."""
     garbage = _spread_garbage(resident, stride, collected, books)
     found = judge_series(resident, garbage, HOST, stride)
-    if found.bytes_per_step == 0 and collected > HOST.unseen_bytes:
-        found = _check_without_garbage(found, resident, stride, collected)
-    return _check_against_books(found, resident, stride, books)
+    if collected > HOST.unseen_bytes and len(resident) > 1:
+        found = _check_against_all_steps(found, resident, stride, collected)
+    return _check_against_books(found, resident, garbage, stride, books)
 
 
-def _check_without_garbage(
+def _check_against_all_steps(
     found: ProcessGrowth, resident: Sequence[float], stride: int, collected: float
 ) -> ProcessGrowth:
-    """Return `found`, which is 0, unless that rests on when the garbage piled up. That is a guess:
-    the collector may have freed some of it before. What all steps together have kept is known."""
-    raw = judge_series(resident, None, HOST, stride)
-    if raw.bytes_per_step == 0:
-        return found
+    """Return `found`, as far as it doesn't rest on when the garbage piled up. That is a guess: the
+    collector may have freed some of it before. What all steps together have kept is known, but for
+    what the first one left, and what came after the last reading."""
     steps = stride * (len(resident) - 1)
-    kept = max(0.0, resident[-1] - collected - resident[0]) / steps
-    most = min(kept, raw.bytes_per_step or raw.at_most_bytes_per_step or kept)
+    of_one = max(0.0, float(np.quantile(np.diff(resident), 0.9)))
+    kept = resident[-1] - collected - min(resident[:_LEAST_STEPS])
+    most = max(0.0, kept + 2 * of_one) / steps
+    raw = judge_series(resident, None, HOST, stride)
+    if raw.bytes_per_step == 0:  # what came out of memory that garbage had left does not show
+        hidden = (find_bound([raw]) or 0.0) + 2 * collected / steps
+        return replace(found, bytes_per_step=0.0, at_most_bytes_per_step=min(hidden, most))
     if most * max(steps, HOST_STEPS) / 2 < HOST.floor_bytes:
+        most = max(most, find_bound([found]) or 0.0) if found.bytes_per_step == 0 else most
+        return replace(found, bytes_per_step=0.0, steps_needed=None, at_most_bytes_per_step=most)
+    if found.bytes_per_step:
         return found
-    return replace(
-        found, bytes_per_step=None, steps_needed=_round_up(2 * steps), at_most_bytes_per_step=most
-    )
+    if found.bytes_per_step is None:
+        most = min(most, find_bound([found]) or most)
+    needed = found.steps_needed or _round_up(2 * steps)
+    return replace(found, bytes_per_step=None, steps_needed=needed, at_most_bytes_per_step=most)
 
 
 def _check_against_books(
-    found: ProcessGrowth, resident: Sequence[float], stride: int, books: MallocBooks | None
+    found: ProcessGrowth,
+    resident: Sequence[float],
+    garbage: Sequence[float],
+    stride: int,
+    books: MallocBooks | None,
 ) -> ProcessGrowth:
     """Return `found`, unless what malloc has in use says otherwise: resident memory does not show
-    how a leak fills malloc's free memory, nor how garbage leaves it."""
-    if books is None or found.bytes_per_step is None:
+    how a leak fills malloc's free memory, nor how garbage leaves it. What malloc keeps of garbage
+    makes stairs of a leak: half a series may have one less of them than the other."""
+    if books is None:
         return found
-    in_use = np.asarray(books.in_use_bytes, dtype=float)
+    steps = np.arange(0, stride * len(resident), stride)
+    in_use = np.interp(steps + 1, books.steps, books.in_use_bytes)
+    share = books.collected_bytes / garbage[-1] if garbage[-1] else 0.0
+    noted = judge_series(in_use.tolist(), [share * bytes_ for bytes_ in garbage], BOOKS, stride)
     half = resident[len(resident) // 2 :]
     if found.bytes_per_step:
-        fall = max(half) - min(half)
-        falls = np.count_nonzero(_list_falls(in_use) > _ONE_JUMP * fall)
-        doubted = bool(0 < falls < _FALLS)
+        falls = _list_falls(np.asarray(books.in_use_bytes, dtype=float))
+        many = np.count_nonzero(falls > _ONE_JUMP * (max(half) - min(half)))
+        is_doubted = bool(many) and not noted.bytes_per_step
     else:
-        filled = judge_series(in_use.tolist(), None, BOOKS).bytes_per_step
-        doubted = bool(filled) and not found.sawtooth_bytes
-    if not doubted:
+        in_half = (find_bound([noted]) or 0.0) * stride * (len(half) - 1)
+        is_doubted = bool(noted.bytes_per_step) or in_half > HOST.floor_bytes
+        is_doubted = is_doubted and not found.sawtooth_bytes
+    if found.bytes_per_step is not None and not is_doubted:
         return found
-    late = in_use[np.asarray(books.steps) >= stride * (len(resident) // 2)]
-    filling = np.ptp(late) if len(late) else 0.0
-    rise = float(max(np.ptp(half), filling)) / (stride * (len(half) - 1))
-    return replace(
-        found,
-        bytes_per_step=None,
-        steps_needed=_round_up(2 * stride * len(resident)),
-        at_most_bytes_per_step=max(found.bytes_per_step, rise),
-    )
+    drops = _list_drops(books.steps, books.in_use_bytes, 0.0)
+    stairs = sum(step >= steps[-1] / 2 for step, _ in drops)
+    most = (find_bound([found]) or 0.0) * (1 + 1 / stairs if stairs else 1)
+    most = max(most, find_bound([noted]) or 0.0)
+    if is_doubted:
+        most = max(most, float(np.ptp(half)) / (stride * (len(half) - 1)))
+    needed = found.steps_needed or _round_up(2 * stride * len(resident))
+    return replace(found, bytes_per_step=None, steps_needed=needed, at_most_bytes_per_step=most)
 
 
 def is_enough_for_host(steps: int, seconds: float) -> bool:
@@ -250,22 +282,28 @@ def judge_series(
     first, second = half[: (len(half) + 1) // 2], half[(len(half) + 1) // 2 :]
     before = held[: start + len(first)]
     rise = float(min(second.min() - first.min(), second.max() - before.max()))
-    fall = _find_largest_fall(held)
-    if half[-1] - half[0] <= level and rise <= level:
+    falls_alone = _find_largest_fall(-half) <= level
+    if falls_alone or (half[-1] - half[0] <= level and _find_largest_fall(half) <= level):
         return growth(0.0, most=level + tolerance.resolution_bytes)
-    if _has_come_back(held, level) and rise <= max(level, _RETURNED * fall):
-        most = (max(level, rise) + tolerance.resolution_bytes) * len(half) / len(second)
-        if rise <= level or most < tolerance.unseen_bytes:
-            return growth(0.0, most=most)
-        return growth(None, _round_up(2 * stride * count), most)
-    fall = _find_largest_fall(half)
+    if _find_largest_fall(held[count // 3 :]) > max(level, _TOOTH * span):
+        is_clean = bool(garbage[-1] > _find_largest_fall(whole) / 2)
+        slope, error, most = _measure_sawtooth_growth(held, level, is_clean)
+        length = len(half) - 1
+        is_little = (slope + error) * length <= max(level, tolerance.floor_bytes, _EXACT * span)
+        if is_little and (slope - error) * length <= tolerance.unseen_bytes:
+            return growth(0.0, most=max(0.0, most) * length + tolerance.resolution_bytes)
+        if slope * length >= tolerance.floor_bytes and error <= _SURE * slope:
+            return growth(slope)
+        return growth(None, _round_up(2 * stride * count), most * length)
     is_high = rise * len(half) / len(second) >= tolerance.floor_bytes
-    if is_high and rise > max(level, _RISEN * fall) and _is_steady(half):
-        return growth(_compute_rate(first, second, fall > level))
+    if is_high and rise > level and _is_steady(half):
+        return growth(compute_slope(half.tolist()))
     sure = max(rise - tolerance.resolution_bytes, tolerance.resolution_bytes)
     total = max(sure, 1) * len(half) / len(second)
     needed = max(2 * count, _MARGIN * count * tolerance.floor_bytes / total)
-    return growth(None, _round_up(stride * needed), span + tolerance.resolution_bytes)
+    usual = float(np.quantile(np.maximum(0.0, np.diff(half)), 0.9))
+    most = span + max(usual, tolerance.resolution_bytes)
+    return growth(None, _round_up(stride * needed), most)
 
 
 class RiseWatch:
@@ -295,17 +333,68 @@ class RiseWatch:
         self._next_look = 2 * steps
 
 
-def _has_come_back(held: Any, level: float) -> bool:
-    """Return True if it fell more than once, or once to where it began.
+def _measure_sawtooth_growth(held: Any, level: float, is_clean: bool) -> tuple[float, float, float]:
+    """Return by how much a step a sawtooth rises, by how much more or less that may be, and what it
+    isn't beyond in any way of looking at it.
 
-    Once and not so far, part of the warm-up may have been given back.
+    What is kept lies below every point, and next to a trough. Three ways lead to it, of which the
+    surest counts: from trough to trough; all points, less what each step has added since the last
+    trough; and, where the last point is clean of garbage, the least of what is there from each
+    point on. One trough only bounds what came after it.
     """
-    drops = _list_falls(held)
-    largest = drops.max(initial=0.0)
-    if largest <= level:
-        return False
-    large = drops >= largest / 2
-    return int(large.sum()) >= 2 or float(held[int(drops.argmax()) + 1]) <= held[0] + level
+    count = len(held)
+    lows = np.asarray(_list_troughs(held, _find_largest_fall(held) / 3))
+    lows = lows[max(0, np.count_nonzero(lows < _WARM * count) - 1) :].astype(int)
+    if len(lows) == 1 and held[lows[0]] <= held[0] + level:  # it fell back to where it began
+        lows = np.asarray([0, *lows])
+    ways = list[tuple[float, ...]]()
+    if is_clean:
+        places = np.arange(int(_WARM * count), count)
+        ways.append(_fit_line(places, np.minimum.accumulate(held[::-1])[::-1][places]))
+    if len(lows) > 1:
+        places = np.arange(lows[0], count)
+        ages = places - lows[np.searchsorted(lows, places, side="right") - 1]
+        ways.append(_fit_line(places, held[places], ages))
+        slope, off, *_ = _fit_line(lows, held[lows])
+        if len(lows) == 2:  # it may have been the last rise
+            off = abs(slope)
+        ways.append((slope, off))
+    if ways:
+        slope, off, *_ = min(ways, key=lambda way: way[1])
+        most = max(way[0] + way[1] for way in ways)
+        return slope, off + level / count, most + level / count
+    if not len(lows) or lows[0] + _LEAST_STEPS >= count:
+        return 0.0, math.inf, math.inf
+    steepest = float(np.quantile(np.maximum(0.0, np.diff(held)), 0.9))
+    later = np.arange(lows[0] + _LEAST_STEPS, count)
+    most = float(((held[later] - held[lows[0]] + steepest) / (later - lows[0])).min())
+    return 0.0, most, most
+
+
+def _fit_line(places: Any, values: Any, *also: Any) -> tuple[float, ...]:
+    """Return the slope of values over their places, by how much more or less it may be, and what
+    each other cause adds."""
+    causes = np.stack([np.ones(len(places)), places, *also], axis=1)
+    fitted = np.linalg.lstsq(causes, values, rcond=None)[0]
+    off = float(np.ptp(np.quantile(values - causes @ fitted, (0.05, 0.95))))
+    return (float(fitted[1]), off / float(places[-1] - places[0]), *map(float, fitted[2:]))
+
+
+def _list_troughs(held: Any, least: float) -> list[int]:
+    """Return where it is lowest after each fall by `least`, before it rises as far again."""
+    lows, low, high = list[int](), 0, float(held[0])
+    is_falling = False
+    for place, value in enumerate(held.tolist()):
+        if is_falling:
+            if value <= held[low]:
+                low = place
+            elif value - held[low] >= least:
+                lows.append(low)
+                is_falling, high = False, value
+        elif high - value >= least:
+            is_falling, low = True, place
+        high = max(high, value)
+    return [*lows, low] if is_falling and low < len(held) - 1 else lows
 
 
 def _list_falls(held: Any) -> Any:
@@ -338,14 +427,6 @@ def _is_steady(half: Any) -> bool:
     return late - early >= -_DYING * (levels[-1] - levels[0])
 
 
-def _compute_rate(first: Any, second: Any, falls: bool) -> float:
-    """Return bytes a step: from trough to trough where there are any, else by all pairs' slopes."""
-    if falls:
-        low, later = int(first.argmin()), len(first) + int(second.argmin())
-        return float((second.min() - first.min()) / (later - low))
-    return compute_slope([*first, *second])
-
-
 def _measure_sawtooth(whole: Any, held: Any, tolerance: MeterTolerance) -> float:
     """Return how far a sawtooth reaches above where it falls to, the collection at the end
     included; 0 where there is none.
@@ -365,27 +446,57 @@ def _find_largest_fall(series: Any) -> float:
 def _spread_garbage(
     resident: Sequence[float], stride: int, collected: float, books: MallocBooks | None
 ) -> list[float]:
-    """Return the garbage after each step where only its sum is known: as if it had piled up evenly
-    since it was last freed.
+    """Return the garbage after each step where only its last sum is known: as if each step had made
+    as much of it.
 
-    What malloc has in use shows when that was, better than what is resident, since malloc may keep
-    it: it fell by half of what had piled up, at the rate of what came after.
+    That is what was there in the end, by the steps since it was last freed. Of too few of them it
+    tells nothing, and there are troughs then.
     """
-    steps = range(0, stride * len(resident), stride)
-    noted: Iterable[tuple[int, float]] = zip(steps, resident, strict=True)
-    freed = collected
+    if not collected:
+        return [0.0] * len(resident)
+    freed = [0.0, *_list_collections(resident, stride, collected, books)]
+    steps = np.arange(0, stride * len(resident), stride)
+    ages = steps - np.asarray(freed)[np.searchsorted(freed, steps, side="right") - 1]
+    if ages[-1] < min(_TELLING * stride, max(ages) / 2):
+        return [0.0] * len(resident)
+    return (collected / max(1.0, ages[-1]) * ages).tolist()  # type: ignore[no-any-return]
+
+
+def _list_collections(
+    resident: Sequence[float], stride: int, collected: float, books: MallocBooks | None
+) -> list[float]:
+    """Return the steps in which garbage was freed: as malloc's books show it, where they were noted
+    at each step, and as resident memory does, which may follow some steps later."""
+    dense, coarse = list[float](), list[tuple[int, int]]()
     if books:
-        in_use = books.in_use_bytes  # the lower of two notes: what comes and goes is no fall
-        noted = zip(books.steps, map(min, in_use, [*in_use[:1], *in_use]), strict=False)
-        freed = books.collected_bytes or collected  # malloc's own sum, where it was asked
-    since, highest = 0, -math.inf
-    for step, bytes_ in noted:
-        at_that_rate = freed * (step - since) / max(1, steps[-1] - step)
-        if highest - bytes_ > max(min(freed, at_that_rate) / 2, BOOKS.floor_bytes):
-            since, highest = step, bytes_
-        highest = max(highest, bytes_)
-    length = max(1, steps[-1] - since)
-    return [collected * max(0, step - since) / length for step in steps]
+        before_step = [step - 1 for step in books.steps]
+        for before, after in _list_drops(
+            before_step, books.in_use_bytes, books.collected_bytes or collected
+        ):
+            if after - before > stride:
+                coarse.append((before, after))
+            else:
+                dense.append((before + after) / 2)
+    freed = list(dense)
+    for before, after in _list_drops(range(0, stride * len(resident), stride), resident, collected):
+        if not any(step <= after <= step + _LATE * stride for step in dense):
+            freed.append((before + after) / 2)
+    for before, after in coarse:
+        if not any(before - stride < step < after + stride for step in freed):
+            freed.append((before + after) / 2)
+    return sorted(freed)
+
+
+def _list_drops(
+    steps: Sequence[int], noted: Sequence[float], collected: float
+) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of steps between which garbage went: nearly as much as ever."""
+    lower = list(map(min, noted, [*noted[:1], *noted]))  # what comes and goes is no fall
+    drops = [earlier - later for earlier, later in pairwise(lower)]
+    least = max(BOOKS.floor_bytes, max(drops, default=0) / 3, collected / 8)
+    for between, drop in zip(pairwise(steps), drops, strict=True):
+        if drop >= least:
+            yield between
 
 
 def _round_up(steps: float) -> int:
