@@ -6,6 +6,7 @@ in less detail, without an error.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -162,6 +163,29 @@ def list_leaves(allocations: Allocations) -> list[Leaf]:
     ]
 
 
+_FUNCTION = re.compile(r"__inference_(?P<name>.+)_\d+")
+"""The op that calls a tf.function, as TensorFlow names it."""
+_PLAIN_OPS = {
+    "MakeIterator": "start of a tf.data iterator",
+    "IteratorGetNext": "next element of tf.data",
+}
+
+
+def name_op_plainly(op: str, is_gradient: bool) -> str:
+    """Return the op as a person knows it: `function train_step` for `__inference_train_step_12`."""
+    if function := _FUNCTION.fullmatch(op):
+        return f"function {function['name']}"
+    # Keras' transposed convolutions run forward what is the backward pass of a plain one.
+    if "BackpropInput" in op and op.startswith("Conv") and not is_gradient:
+        return f"{op} (a transposed convolution, forward)"
+    return _PLAIN_OPS.get(op, op)
+
+
+def _is_of_gradient(group: Group) -> bool:
+    """Return True if an op's tensors may be of a gradient: no scope says otherwise."""
+    return not group.scopes or any(scope.scope.endswith(GRADIENT) for scope in group.scopes)
+
+
 def name_op(made: Group | LinePart) -> str:
     """Return `MatMul float32[2,3]`; without a shape, as XLA's lumps are, just the op."""
     if made.shape is None:
@@ -219,7 +243,7 @@ def slice_by_op(allocations: Allocations) -> list[Slice]:
     """Return a slice an op, shape and dtype, largest first."""
     return [
         Slice(
-            group.op or "unknown",
+            name_op_plainly(group.op, _is_of_gradient(group)) or "unknown",
             group.count,
             group.bytes,
             group.split,
@@ -287,7 +311,9 @@ def _describe_tensors(parts: Sequence[LinePart]) -> str:
 
 def name_tensor(made: LinePart | LeakedGroup) -> str:
     """Return `Mul 512 x 256 float32`; of a shape that is unknown, just the op."""
-    return made.op if made.shape is None else f"{made.op} {describe_shape(made.shape)} {made.dtype}"
+    is_gradient = made.is_gradient if isinstance(made, LinePart) else True
+    op = name_op_plainly(made.op, is_gradient)
+    return op if made.shape is None else f"{op} {describe_shape(made.shape)} {made.dtype}"
 
 
 def group_leaks(allocations: Allocations) -> list[LeakedGroup]:

@@ -176,7 +176,7 @@ def _draw_table(cell: CellLives) -> Element:
 
 def _name_tensor(kind: TensorKind) -> str:
     shaped = "" if kind.shape is None else f" {peak.describe_shape(kind.shape)}"
-    return f"{kind.op or 'unknown'}{shaped}"
+    return f"{peak.name_op_plainly(kind.op, is_gradient=True) or 'unknown'}{shaped}"
 
 
 def pack_lives(cell: CellLives) -> str:
@@ -207,7 +207,7 @@ def pack_lives(cell: CellLives) -> str:
         "kinds": [
             {
                 "tensor": make_printable(_name_tensor(kind)),
-                "op": make_printable(kind.op or "unknown"),
+                "op": make_printable(peak.name_op_plainly(kind.op, is_gradient=True) or "unknown"),
                 "dtype": make_printable(kind.dtype),
                 "scope": [make_printable(part)
                           for part in kind.scope.split("/") if part != GRADIENT],

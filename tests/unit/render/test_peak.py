@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from runner.allocations import Allocations, Group, Split
+from runner.allocations import Allocations, Group, Scope, Split
 from runner.records import Outcome, Status
+from runner.render import peak
 from runner.render.files.allocations import fold_stacks, write_files
 from runner.render.text.peak_listing import list_peak, list_record
 from tests.factories import ALLOCATIONS, completed, kept
@@ -150,3 +151,41 @@ def test_a_step_without_tensors_is_zero_bytes() -> None:
     nothing = Allocations(total_bytes=0, phase=None, step=None, groups=())
     record = dataclasses.replace(completed(), allocations=nothing)
     assert list_record(record, most=10) == "0 B: the step makes no tensors"
+
+
+@pytest.mark.parametrize(
+    ("op", "is_gradient", "plain"),
+    [
+        (
+            "__inference_multi_step_on_iterator_4064",
+            False,
+            "function multi_step_on_iterator",
+        ),
+        ("__inference_step_2_17", True, "function step_2"),
+        ("MakeIterator", False, "start of a tf.data iterator"),
+        ("Conv2DBackpropInput", True, "Conv2DBackpropInput"),
+        (
+            "Conv3DBackpropInputV2",
+            False,
+            "Conv3DBackpropInputV2 (a transposed convolution, forward)",
+        ),
+        ("MatMul", False, "MatMul"),
+        ("", False, ""),
+    ],
+)
+def test_an_op_has_a_plain_name(op: str, is_gradient: bool, plain: str) -> None:
+    assert peak.name_op_plainly(op, is_gradient) == plain
+
+
+@pytest.mark.parametrize(
+    ("scopes", "is_forward"),
+    [((), False), (("net/up",), True), (("net/conv/(gradient)",), False)],
+)
+def test_only_a_forward_layer_is_called_a_transposed_convolution(
+    scopes: tuple[str, ...], is_forward: bool
+) -> None:
+    made = tuple(Scope(scope, 1, 400) for scope in scopes)
+    group = Group("Conv2DBackpropInput", (10, 10), "float32", 1, 400, 1.0, scopes=made)
+    live = Allocations(total_bytes=400, phase="steps", step=0, groups=(group,))
+    (row,) = peak.slice_by_op(live)
+    assert ("transposed" in row.name) is is_forward
