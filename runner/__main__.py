@@ -20,7 +20,7 @@ from runner.errors import (
     RunnerError,
     Unavailable,
     WriteError,
-    is_disk_full,
+    is_systems_fault,
     suggest,
     translate_write_error,
 )
@@ -43,7 +43,7 @@ def main(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if isinstance(error, OSError) and is_disk_full(error):
+        if isinstance(error, OSError) and is_systems_fault(error):
             print(f"runner: {translate_write_error(error)}", file=sys.stderr)
             return WriteError.exit_code
         if isinstance(error, OSError) and error.errno in _PATH_ERRORS and error.filename:
@@ -100,6 +100,11 @@ def _dispatch(words: list[str]) -> int:
         if "\0" in word or any("\ud800" <= each <= "\udbff" for each in word):
             raise BadInput(f"{word}: is not a word of a command line.", "Write it as plain text.")
     words = paths.take_config_dirs(words)
+    if folders := paths.list_own_confs():
+        from runner import yaml_files  # with PyYAML, which nothing else here needs
+
+        for folder in folders:
+            yaml_files.check_folder(folder)
     first = words[0] if words else ""
     if first == "--version":
         print(f"runner {_read_version()}")

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from runner.schema import Real, Whole
 
+PARTS = ("held", "kept", "gradient", "passing")
+"""What a tensor can be in the step of the peak: the fields of a `Split`."""
 GRADIENT = "(gradient)"
 """The last part of a scope: ops of the backward pass of what comes before."""
 
@@ -253,3 +255,18 @@ class Allocations:
     allocator_peak_bytes: Whole | None = None
     """The peak that the allocator says itself."""
     checks: TraceChecks | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` unless the parts fit together: a file may have been changed by hand,
+        and views rely on it."""
+        if self.total_bytes <= 0 and any(group.bytes for group in self.groups):
+            raise ValueError("total_bytes is not the sum of the groups")
+        stacks = [part.stack for line in self.lines for part in line.parts]
+        stacks += [group.stack for group in self.leaks or ()]
+        stacks += [kind.stack for kind in self.lives.kinds] if self.lives else []
+        if any(not 0 <= place < len(self.frames) for stack in stacks for place in stack):
+            raise ValueError("a stack names a frame that is not there")
+        for band in self.lives.bands if self.lives else ():
+            is_known = self.lives is not None and 0 <= band.kind < len(self.lives.kinds)
+            if not is_known or band.part not in PARTS:
+                raise ValueError("a band names a kind or a part that is not there")

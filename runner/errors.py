@@ -75,6 +75,13 @@ class WriteError(RunnerError):
 
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_SYSTEMS = frozenset(
+    (
+        *(*_NO_ROOM, errno.EIO, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.EAGAIN),
+        *(errno.ENOMEM, errno.ESTALE, errno.EBUSY, errno.ENODEV, errno.ENXIO, errno.EREMOTEIO),
+        *(errno.ENOTCONN, errno.ETIMEDOUT, errno.ENOLCK, errno.EDEADLK, errno.EINTR),
+    )
+)
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -82,8 +89,15 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in _NO_ROOM
 
 
+def is_systems_fault(error: OSError) -> bool:
+    """Return whether the machine is at fault: a disk that fails or is full, no descriptor left; or
+    whether the folder is gone in which the command was started."""
+    return error.errno in _SYSTEMS or (error.errno == errno.ENOENT and not error.filename)
+
+
 def translate_write_error(error: OSError) -> WriteError:
-    """Return the error in the words of this tree; raise it again if it is about no file."""
+    """Return the error in the words of this tree; raise it again if it is about no file, and no
+    fault of the machine's."""
     where = f"{error.filename}: " if error.filename else ""
     again = "then go on: repeat the words, for a sweep with resume=latest added."
     if is_disk_full(error):
@@ -91,8 +105,15 @@ def translate_write_error(error: OSError) -> WriteError:
             f"{where}the disk is full; every trial that had ended before is kept.",
             f"Make room, {again}",
         )
-    if not where:
+    if not where and not is_systems_fault(error):
         raise error
+    if not where and error.errno == errno.ENOENT:
+        return WriteError("the folder in which this was started is gone.", "Start in another one.")
+    if not where:
+        return WriteError(
+            f"the system refuses what was asked ({error.strerror}); what was written is kept.",
+            f"Look at the machine's disk and limits, {again}",
+        )
     return WriteError(
         f"{where}cannot be used ({error.strerror}); what else was written is kept.",
         f"Restore it, or move away what stands there, {again}",

@@ -178,6 +178,11 @@ class Record:
 
     def __post_init__(self) -> None:
         datetime.fromisoformat(self.started_at)
+        lows = {f"{name}_low": low for name, (low, _) in self.intervals.items()}
+        for name, figure in {**self.metrics, **lows}.items():
+            is_time = name.removesuffix("_low").endswith("_seconds")
+            if is_time and figure is not None and figure < 0:
+                raise ValueError(f"{name} is below 0")
 
 
 _SKIPPED: dict[str, Any] = {"trials": (), "allocations": None}
@@ -214,7 +219,10 @@ def read(path: Path) -> Record:
 def read_brief(folder: Path) -> Record:
     """Return the record without trials and allocations: a sweep's worth fits into memory."""
     found = msgspec.structs.asdict(_read(folder, _Brief))
-    return Record(**{**found, **_SKIPPED, "cell": found["spec"].cell})
+    try:
+        return Record(**{**found, **_SKIPPED, "cell": found["spec"].cell})
+    except ValueError as error:
+        raise _refuse(folder, error) from None
 
 
 @dataclass(frozen=True)
@@ -267,11 +275,15 @@ def _read(path: Path, kind: Any) -> Any:
     except schema.Unreadable as error:
         with suppress(schema.Unreadable):  # a newer one may well be unreadable
             _check_version(schema.decode(_Version, text).schema, file)
-        raise BadInput(
-            f"{file}: is not a valid record ({error}).",
-            "Name a run's or a sweep's folder. A sweep's cell is measured anew if this file is "
-            "deleted and the sweep resumed.",
-        ) from None
+        raise _refuse(file, error) from None
+
+
+def _refuse(file: Path, error: Exception) -> BadInput:
+    return BadInput(
+        f"{file}: is not a valid record ({error}).",
+        "Name a run's or a sweep's folder. A sweep's cell is measured anew if this file is "
+        "deleted and the sweep resumed.",
+    )
 
 
 def _check_version(version: int, file: Path) -> None:

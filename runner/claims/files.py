@@ -10,9 +10,7 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from runner import paths
+from runner import paths, yaml_files
 from runner.claims.comparisons import find_comparisons
 from runner.claims.expectation import Expectation
 from runner.claims.verdicts import Case, Claim, Verdict
@@ -61,15 +59,7 @@ def load_claim(path: Path) -> Claim:
     """Return the claim of a file; raise `BadInput` where it can't be read, or makes no sense."""
     conf = paths.find_conf().parent
     where = str(path.relative_to(conf)) if path.is_relative_to(conf) else str(path)
-    try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{where}{line}: is not valid YAML.", "Correct the file.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{where}: can't be read ({error}).", "Check the file.") from None
-    return parse_claim(path.stem, content, where)
+    return parse_claim(path.stem, yaml_files.read(path), where)
 
 
 def parse_claim(id: str, content: Any, where: str) -> Claim:

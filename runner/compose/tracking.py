@@ -11,7 +11,7 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from runner import paths
+from runner import paths, yaml_files
 from runner.config import Tracking, build_checked
 from runner.errors import BadInput, suggest
 
@@ -85,8 +85,9 @@ def read_kept_tracking(path: Path) -> dict[str, Any]:
     """Return the store's fields in a run's kept configuration, interpolations resolved
     (`${oc.env:MLFLOW_EXPERIMENT_NAME,runner}`); nothing where they can't be read."""
     try:
-        store = OmegaConf.select(OmegaConf.load(path), "tracking")
+        kept = yaml_files.read(path)
+        store = OmegaConf.create(kept).get("tracking") if isinstance(kept, dict) else None
         fields: Any = OmegaConf.to_container(store, resolve=True) if store else {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, OmegaConfBaseException):
+    except (BadInput, OmegaConfBaseException):
         return {}
     return fields if isinstance(fields, dict) else {}

@@ -7,9 +7,9 @@ import json
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -125,19 +125,29 @@ def find_folder(path: str) -> Path:
     known = [file.parent for file in runs] + [file.parent.parent for file in cells]
     if not known:
         raise BadInput("latest: there is no run and no sweep yet.", "Make one first.")
-    folder = max(known, key=lambda folder: (folder.parent.name, folder.name))
+    folder = _choose_latest(known)
     print(f"latest: {paths.shorten(folder)}", file=sys.stderr)
     return folder
+
+
+def _choose_latest(folders: Sequence[Path]) -> Path:
+    """Return the latest of some DATE/TIME. One of the future was made while the clock was wrong,
+    and would be the latest for years; a day is left for zones of time."""
+    tomorrow = f"{datetime.now() + timedelta(days=1):%Y-%m-%d}"
+    past = [folder for folder in folders if folder.parent.name <= tomorrow]
+    return max(past or folders, key=lambda folder: (folder.parent.name, folder.name))
 
 
 def find_resumable(path: str, kind: Kind, what: str) -> Path:
     """Return the folder that `resume=` means: the one it names, or the latest one."""
     if path == "latest":
-        known = sorted((paths.find_outputs() / kind).glob(f"*/*/{PLAN_FILE}"))
+        found = (paths.find_outputs() / kind).glob(f"*/*/{PLAN_FILE}")
+        known = [file.parent for file in found]
         if not known:
             raise BadInput(f"resume=latest: there is no {what} yet.", "Leave it out to start one.")
-        print(f"latest: {paths.shorten(known[-1].parent)}", file=sys.stderr)
-        return known[-1].parent
+        latest = _choose_latest(known)
+        print(f"latest: {paths.shorten(latest)}", file=sys.stderr)
+        return latest
     folder = Path(os.path.realpath(path))  # which takes links in a circle, too
     if not (folder / PLAN_FILE).is_file():
         raise BadInput(f"resume={path}: is not the folder of a {what}.", "Name one, or say latest.")

@@ -96,10 +96,12 @@ def _note_broken(broken: list[str]) -> Iterator[None]:
 
 
 def _find_status(error: BaseException) -> Status:
-    import tensorflow as tf
-
     if _is_kind(error, Unavailable):
         return Status.UNSUPPORTED
+    if _is_kind(error, RunnerError):  # it may say that TensorFlow can't be loaded
+        return Status.FAILED
+    import tensorflow as tf
+
     if _is_kind(error, MemoryError) or _is_kind(error, tf.errors.ResourceExhaustedError):
         return Status.OUT_OF_MEMORY
     if _is_kind(error, tf.errors.OpError) and _NO_ROOM.search(read_message(error)):

@@ -78,7 +78,8 @@ def main(task: Task, channel: Channel) -> None:
 def _prepare(spec: TrialSpec, channel: Channel, facts: TrialFacts) -> PreparedTrial:
     """Return the trial, ready to go; `facts` takes what is known of it however it ends."""
     if loader.problem:
-        raise RunnerError(f"TensorFlow could not be loaded.\n{loader.problem}")
+        why = loader.problem.strip().splitlines()[-1]
+        raise RunnerError(f"TensorFlow could not be loaded: {why}\n{loader.problem}")
     host_limit.impose(spec)
     setup = TrialSetup(spec, channel, facts)
     match spec.kind:

@@ -15,10 +15,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from runner.allocations import Frame, Group, LinePart, Scope, SourceLine, Split
+from runner.allocations import PARTS, Frame, Group, LinePart, Scope, SourceLine, Split
 from runner.meters.code_owner import make_absolute, make_relative
 from runner.meters.tensor.attribution import Label, Piece
-from runner.meters.tensor.peak import GRADIENT, PARTS, PASSING, Tensors
+from runner.meters.tensor.peak import GRADIENT, PASSING, Tensors
 from runner.meters.tensor.python_stacks import CodeLine
 from runner.meters.tensor.recording import Origin
 

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from runner.allocations import Curve, Lives, TensorBand, TensorKind
+from runner.allocations import PARTS, Curve, Lives, TensorBand, TensorKind
 from runner.meters.tensor.attribution import Label
 from runner.meters.tensor.breakdown import FrameTable
-from runner.meters.tensor.peak import PARTS, Peak, Tensors
+from runner.meters.tensor.peak import Peak, Tensors
 from runner.meters.tensor.window import NONE, Ints
 
 MOST_BANDS = 2_000

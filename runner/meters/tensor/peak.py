@@ -24,7 +24,6 @@ from runner.meters.tensor.lifetimes import NEVER, Lifetimes, Range
 from runner.meters.tensor.window import NONE, Bools, Columns, Ints, Mark
 from runner.records import Phase
 
-PARTS = ("held", "kept", "gradient", "passing")
 HELD, KEPT, GRADIENT, PASSING = range(4)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from runner import paths, records
 from runner.allocations import GRADIENT, Allocations, Group, LinePart, SourceLine
 from runner.render.peak import PARTS, list_leaves, name_op
-from runner.sanitize import escape_csv
+from runner.sanitize import escape_csv, make_printable
 
 
 def write_files(folder: Path) -> list[Path]:
@@ -70,7 +70,8 @@ def fold_stacks(allocations: Allocations) -> str:
         tensors = f"{name_op(part)} {GRADIENT}" if part.is_gradient else name_op(part)
         leaves.append(((*stack, *layers, tensors), part.bytes))
     lines = (
-        f"{';'.join(name.replace(';', ',') for name in path)} {size}\n" for path, size in leaves
+        f"{make_printable(';'.join(name.replace(';', ',') for name in path))} {size}\n"
+        for path, size in leaves
     )
     return "".join(sorted(lines))
 
