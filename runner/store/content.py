@@ -65,11 +65,13 @@ class MetricPoint:
     step: int = 0
 
 
-def name_sweep(sweep: SweepPlace) -> str:
+def name_sweep(sweep: SweepPlace, folder: Path) -> str:
     """Return what a sweep varies, `loops: scenario, iterations`: the name of the run above its
-    cells."""
+    cells. Of a fit, a leak hunt or claims it begins with that."""
+    kind = folder.parent.parent.name.removesuffix("s")
+    kind = kind if kind in ("fit", "leak", "claim") else "sweep"
     fields = ", ".join(field.rpartition(".")[2] for field in sweep.swept)
-    return make_printable(f"{sweep.experiment or 'sweep'}: {fields}")[:250]
+    return make_printable(f"{sweep.experiment or kind}: {fields}")[:250]
 
 
 @dataclass(frozen=True)

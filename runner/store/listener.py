@@ -39,6 +39,8 @@ class StoreListener:
     _client: StoreClient | None = None
     """None for tracking=none, and before anything is measured."""
     _answers: deque[Future[StoredRun]] = field(default_factory=deque)
+    _has_cells: bool = False
+    """What is measured are cells of one whole, which has a run of its own."""
     _problem: RunnerError | None = None
 
     def on(self, event: Event) -> None:
@@ -50,6 +52,7 @@ class StoreListener:
         match event:
             case RecordWritten(run):
                 self._answers.append(self._client.publish(run.folder))
+                self._has_cells |= run.request.swept is not None
             case TrialStarted(_, trial) if trial.is_timed:
                 self._collect(self._client)  # nothing of its work is done beside a timing trial
             case MeasurementEnded(_, result):
@@ -89,12 +92,13 @@ class StoreListener:
         if is_hurried:
             client.hurry()
         self._collect(client)
-        if not self.is_sweep or is_hurried or self._problem:
+        if not self._has_cells or is_hurried or self._problem:
             return
-        links = client.save_view(name_sweep(self.folder))
+        links = client.save_view(name_sweep(self.folder)) if self.is_sweep else None
         self._answers.append(client.publish_sweep(self.folder))
         self._collect(client)
-        self.pages = None if links.exception() else links.result()
+        if links and not links.exception():
+            self.pages = links.result()
 
     def _collect(self, client: StoreClient) -> None:
         """Wait until the store has what it was given, or is given up, and is at work no more."""

@@ -226,7 +226,9 @@ class MlflowStore:
 
     def _create_parent(self, record: Record, place: SweepPlace, sweep: Path) -> Any:
         tags = {"record": place.id, "folder": str(sweep), **SOURCE, **_USER}
-        run = self._client.create_run(self._experiment, find_start(record), tags, name_sweep(place))
+        run = self._client.create_run(
+            self._experiment, find_start(record), tags, name_sweep(place, sweep)
+        )
         # It is not RUNNING, as nobody completes it but the end of the sweep, which may never come.
         self._client.update_run(run.info.run_id, "SCHEDULED")
         return run

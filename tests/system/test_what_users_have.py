@@ -210,7 +210,7 @@ UNSUPPORTED_RECORD = (
     (UNMEASURED | metrics(OF_MEMORY, OF_TIMING, GROWTH))
     | under("unavailable", " ".join(OF_MEMORY | OF_TIMING | GROWTH))
 ) - words("environment.device environment.devices")
-CELL = under("sweep", "id cell swept launcher in_rounds")
+CELL = under("sweep", "id cell swept launcher in_rounds experiment")
 
 CONFIG = (
     words("execution batch_size seed resume")
@@ -222,31 +222,22 @@ CONFIG = (
 LOOP_CONFIG = CONFIG | under("scenario", f"_target_ {LOOP}")
 OWN_CONFIG = CONFIG | under("scenario", "_target_ target arguments")
 
-PARAMS = words("scenario execution batch_size seed device.kind measure.name") | frozenset(
-    [
-        *(f"device.{name}" for name in DEVICE.split()),
-        *(f"measure.{name}" for name in MEASURE.split()),
-    ]
-)
-READABLE = words("""
-    memory/peak_MB memory/step_peak_MB memory/live_MB memory/retained_MB memory/growth_kB_per_step
-    memory/allocated_kB_per_step memory/allocations_per_step memory/allocator_peak_MB
-    memory/first_call_peak_MB""")
-READABLE_OF_TIMING = words("""
-    memory/host_peak_MB memory/host_retained_MB memory/first_call_host_MB time/build_ms
-    time/first_call_ms time/step_ms""")
+PARAMS = words("scenario execution batch_size seed device device.index device.malloc measure") | {
+    f"measure.{name}" for name in MEASURE.split() if name != "host_limit_mb"
+}
+"""Without what is not set."""
+READABLE = words("Peak_MB Growth_kB_per_step")
+READABLE_OF_TIMING = words("Host_peak_MB Step_ms First_call_ms")
 MLFLOW_METRICS = OF_MEMORY | READABLE | OF_TIMING | READABLE_OF_TIMING
 SERIES, SERIES_OF_TIMING = words("steps/tensor_live_MB"), words("steps/step_ms steps/host_MB")
 TAGS = words("""
     record cell status scenario execution fingerprint folder content mlflow.runName
-    mlflow.source.name mlflow.source.type mlflow.runColor mlflow.note.content""")
-TAGS_OF_CELL = TAGS | words("sweep swept number")
-OF_SWEEP = words("sweep/report.html sweep/table.csv sweep/run.log")
-"""Among the artifacts of a sweep's first cell."""
-
-
-def both_ends(names: Words) -> Words:
-    return frozenset(f"{name}_{end}" for name in names for end in ("low", "high"))
+    started mlflow.source.name mlflow.source.type mlflow.user mlflow.runColor
+    mlflow.note.content""") | (
+    words("mlflow.source.git.commit") if Path(".git").exists() else NOTHING
+)
+OF_LINES = words("mlflow.loggedArtifacts")
+TAGS_OF_CELL = TAGS | words("sweep swept number mlflow.parentRunId")
 
 
 # What they get, as the parts of what a command leaves.
@@ -282,8 +273,23 @@ def mlflow(
         "MLflow runs": frozenset([f"{count} {name}: {status}"]),
         f"MLflow params of {name}": PARAMS | params,
         f"MLflow metrics of {name}": metrics,
-        f"MLflow tags of {name}": tags,
-        f"MLflow artifacts of {name}": CLOSED | artifacts,
+        f"MLflow tags of {name}": tags | (OF_LINES if artifacts >= VIEWS else NOTHING),
+        f"MLflow artifacts of {name}": CLOSED
+        | artifacts
+        | (words("lines.json") if artifacts >= VIEWS else NOTHING),
+    }
+
+
+def above(name: str, artifacts: Words) -> Leavings:
+    """Return what MLflow has of a sweep: a run above its cells."""
+    return {
+        "MLflow runs": frozenset([f"1 {name}: FINISHED"]),
+        f"MLflow metrics of {name}": words("cells"),
+        f"MLflow tags of {name}": words(
+            "record folder started mlflow.source.name mlflow.source.type mlflow.user "
+            "mlflow.runName mlflow.note.content"
+        ),
+        f"MLflow artifacts of {name}": artifacts,
     }
 
 
@@ -347,12 +353,9 @@ MADE = (
 )
 """Two cells that complete, one that fails, and three that do not go together."""
 
-LOOP_PARAMS = words(LOOP)
-LOOP_METRICS = (
-    (MLFLOW_METRICS | SERIES | SERIES_OF_TIMING | EXAMPLES | words("time/examples_per_s"))
-    | both_ends(OF_TIMING | EXAMPLES)
-)  # fmt: skip
-OWN_PARAMS = words("scenario.target arguments.size")
+LOOP_PARAMS = frozenset(f"scenario.{name}" for name in LOOP.split())
+LOOP_METRICS = MLFLOW_METRICS | SERIES | SERIES_OF_TIMING | EXAMPLES
+OWN_PARAMS = words("scenario.target scenario.arguments.size")
 OWN_COLUMNS = OF_MEMORY | OF_TIMING | GROWTH | words("target arguments.size")
 OWN_METRICS = MLFLOW_METRICS | SERIES | SERIES_OF_TIMING
 ALL_METRICS = OF_MEMORY | OF_TIMING | GROWTH
@@ -501,9 +504,9 @@ ROWS = [
         files("", STORE),
         files(f"{FIT}/", words("report.html 0/report.html 1/report.html")),
         as_json(each("", "folder page problem")),
-        mlflow("python_loop eager batch=3 gradient=none", LOOP_PARAMS, LOOP_METRICS,
-               artifacts=VIEWS | PAGE | words("sweep/report.html sweep/fit.svg sweep/run.log")),
-        mlflow("python_loop eager batch=3 gradient=tape", LOOP_PARAMS, LOOP_METRICS),
+        mlflow("gradient=none python_loop eager", LOOP_PARAMS, LOOP_METRICS),
+        mlflow("gradient=tape python_loop eager", LOOP_PARAMS, LOOP_METRICS),
+        above("fit: gradient", words("report.html fit.svg run.log")),
     )),
     Row("found", "leak",
         "-m runner leak --json scenario=callable scenario.target=own:keeps "
@@ -526,12 +529,12 @@ ROWS = [
         *(cell(f"{SWEEP}/{number}", UNSUPPORTED_RECORD | CELL, OWN_CONFIG, "unsupported",
                files=PAGE) for number in (3, 4, 5)),
         {"MLflow views": words("mlflow.sharedViewState.runner-sweep-ID")},
-        mlflow("callable eager batch=32 arguments.size=1000", OWN_PARAMS, OWN_METRICS,
-               artifacts=VIEWS | PAGE | OF_SWEEP),
-        mlflow("callable eager batch=32 arguments.size=2000", OWN_PARAMS, OWN_METRICS),
-        mlflow("callable eager batch=32 arguments.size=-1", OWN_PARAMS, NOTHING,
+        above("sweep: execution, size", words("report.html table.csv run.log")),
+        mlflow("eager size=1000 callable", OWN_PARAMS, OWN_METRICS),
+        mlflow("eager size=2000 callable", OWN_PARAMS, OWN_METRICS),
+        mlflow("eager size=-1 callable", OWN_PARAMS, NOTHING,
                TAGS_OF_CELL | words("reason phase"), PAGE, status="FAILED"),
-        *(mlflow(f"callable session batch=32 arguments.size={size}", OWN_PARAMS, NOTHING,
+        *(mlflow(f"session size={size} callable", OWN_PARAMS, NOTHING,
                  TAGS_OF_CELL | words("reason"), PAGE, status="FAILED")
           for size in (1000, 2000, -1)),
         says("2 of 6 cells completed", "table    outputs/sweeps/", "report   outputs/sweeps/"),
@@ -603,9 +606,10 @@ ROWS = [
             ),
             f"keys of {CLAIMS}/verdicts.json": CLAIM,
         },
-        *(mlflow(f"tensor_per_step eager batch=32 elements={elements}", words("elements release"),
-                 OF_MEMORY | READABLE | SERIES)
+        *(mlflow(f"elements={elements} tensor_per_step eager",
+                 words("scenario.elements scenario.release"), OF_MEMORY | READABLE | SERIES)
           for elements in (1000, 2000, 4000)),
+        above("claim: elements", words("run.log")),
     )),
     Row("claims", "claims, resumed", "-m runner claims --json resume=latest tracking=none", (
         files(f"{CLAIMS}/", words("verdicts.json claims.html")),
@@ -614,14 +618,14 @@ ROWS = [
     )),
     Row("experiment", "an experiment",
         f"-m runner --config-dir own_conf experiment=tiny {IN_MEMORY} tracking=none", (
-        sweep(LOOP_PARAMS | ALL_METRICS | EXAMPLES),
+        sweep(words(LOOP) | ALL_METRICS | EXAMPLES),
         loops_in_memory(0, 1, besides="environment.config_dirs"),
     )),
     Row("search", "a search",
         "-m runner -m hydra/sweeper=optuna hydra.sweeper.n_trials=2 hydra.sweeper.n_jobs=2 "
         f"scenario=python_loop scenario.size=8 scenario.iterations=3 {IN_MEMORY} "
         "batch_size=2,3,4 search.objectives=[tensor_peak_bytes] tracking=none", (
-        sweep(LOOP_PARAMS | ALL_METRICS | EXAMPLES,
+        sweep(words(LOOP) | ALL_METRICS | EXAMPLES,
               plan=GRID | words("words")
               | under("search", "objective n_jobs sampler space")),
         loops_in_memory(0, 1),

@@ -76,11 +76,12 @@ def write_note(record: Record, folder: Path) -> str:
 def write_sweep_note(cells: Sequence[Record]) -> str:
     """Return a sweep in Markdown: what it shows, how its cells ended, and their figures, smallest
     peak first."""
-    statuses = Counter(cell.outcome.status for cell in cells)
-    counts = [f"{count} {status.replace('_', ' ')}" for status, count in statuses.most_common()]
-    fields = list(
-        dict.fromkeys(field for cell in cells if cell.sweep for field in cell.sweep.swept)
-    )
+    statuses = Counter(cell.outcome.status.replace("_", " ") for cell in cells)
+    counts = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    swept = [tuple(cell.sweep.swept) for cell in cells if cell.sweep]
+    fields = dict.fromkeys(field for names in swept for field in names)
+    # Cells of several questions, as of claims, have no one answer.
+    found = escape_markdown(describe_sweep(cells)) if len(set(swept)) == 1 else ""
     columns: list[Column[Record]] = [
         *(_make_field_column(field) for field in fields),
         *(make_metric_column(name) for name in list_shown(Rank.TABLE)),
@@ -89,8 +90,7 @@ def write_sweep_note(cells: Sequence[Record]) -> str:
     peaks = {cell.id: cell.metrics.get(TENSOR_PEAK) for cell in cells}
     ordered = sorted(cells, key=lambda cell: (peaks[cell.id] is None, peaks[cell.id] or 0))
     parts = [
-        f"**{count_things(len(cells), 'cell')}**: {', '.join(counts)}. "
-        + escape_markdown(describe_sweep(cells)),
+        " ".join(filter(None, [f"**{count_things(len(cells), 'cell')}**: {counts}.", found])),
         "\n".join(write_table(make_table(columns, ordered[:_MOST_CELLS]))),
     ]
     if len(cells) > _MOST_CELLS:
@@ -100,8 +100,8 @@ def write_sweep_note(cells: Sequence[Record]) -> str:
 
 def _make_field_column(field: str) -> Column[Record]:
     def read(cell: Record) -> str:
-        said = cell.sweep.swept.get(field) if cell.sweep else None
-        return format_word(cell.spec.fields.get(field, said))
+        said = cell.sweep.swept.get(field) if cell.sweep else ""
+        return format_word(cell.spec.fields.get(field, said or ""))
 
     return Column(field, read)
 

@@ -10,6 +10,7 @@ import pytest
 
 from runner import records
 from runner.commands import again, call
+from runner.compose import composition
 from runner.errors import BadInput
 from tests.conftest import Cli
 from tests.factories import completed, failed, kept
@@ -93,6 +94,21 @@ def test_a_record_whose_secrets_were_masked_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds no secrets") as refused:
         call("again", [str(tmp_path / "masked"), "--yes"])
     assert "scenario.target=os:getcwd" in refused.value.remedy
+
+
+@pytest.mark.parametrize("named", ["", "ours"])
+def test_a_repeat_goes_to_the_experiment_that_the_run_went_to(
+    named: str, outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNER_OUTPUTS", str(outputs))
+    if named:
+        monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", named)
+    (cell,) = composition.compose_plan(["scenario=while_loop", "tracking=local"]).cells
+    mine = kept(completed(), outputs / "runs" / "2026-01-31" / "12-00-00-ab12")
+    (mine / "config.yaml").write_text(cell.composed)
+    (again_cell,) = again._compose_again(completed(), mine, []).cells
+    assert again_cell.experiment.tracking == cell.experiment.tracking
+    assert again_cell.experiment.tracking.experiment == (named or "runner")
 
 
 def test_a_record_from_elsewhere_names_no_store(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -157,12 +158,18 @@ def test_its_runs_are_gone_from_mlflow_and_those_of_others_are_not(
     assert front_door("publish", *everything).returncode == 0
     assert front_door("publish", str(four["old run"]), "tracking.experiment=other").returncode == 0
     assert len(rows(outputs, "SELECT run_uuid FROM runs")) == 23
+    told = json.loads(front_door("clean", "--older-than", "30", "--json").stdout)
+    assert [row["tracked_runs"] for row in told] == [2, 10]
+    before = {identity for row in told for identity in row["mlflow_runs"]}
+    single = front_door("clean", str(four["new run"])).stdout
+    assert re.search(r"  1 run in MLflow \([0-9a-f]{32}\)\n", single)
     done = front_door("clean", "--older-than", "30", "--yes")
     assert done.returncode == 0, done.stderr
     assert "2 runs in MLflow  deleted" in done.stdout
     assert "10 runs in MLflow  deleted" in done.stdout  # the sweep's own, and its nine cells'
     ids = {identity for (identity,) in rows(outputs, "SELECT run_uuid FROM runs")}
     assert len(ids) == 11
+    assert not ids & before
     assert {path.name for path in (outputs / "artifacts").iterdir()} == ids
     for table in ("metrics", "params", "tags", "latest_metrics"):
         assert {identity for (identity,) in rows(outputs, f"SELECT run_uuid FROM {table}")} <= ids

@@ -32,10 +32,10 @@ class Keeps(keras.callbacks.Callback):
         self.kept.append(tf.ones([SIZE, SIZE]))
 
 
-def fit(epochs: int, steps: int, *callbacks: keras.callbacks.Callback) -> Any:
-    model = keras.Sequential([keras.Input((SIZE,)), keras.layers.Dense(SIZE)])
+def fit(epochs: int, steps: int, *callbacks: keras.callbacks.Callback, size: int = SIZE) -> Any:
+    model = keras.Sequential([keras.Input((size,)), keras.layers.Dense(size)])
     model.compile(optimizer="sgd", loss="mse")
-    batch = tf.ones([8, SIZE])
+    batch = tf.ones([8, size])
     data = tf.data.Dataset.from_tensors((batch, batch)).repeat(steps)
     return model.fit(data, epochs=epochs, verbose=0, callbacks=list(callbacks)).history
 
@@ -43,11 +43,15 @@ def fit(epochs: int, steps: int, *callbacks: keras.callbacks.Callback) -> Any:
 def main(folder: Path) -> None:
     said: list[str] = []
     found: dict[str, Any] = {}
+    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
+    small = MemoryCallback(verbose=False)
+    with mlflow.start_run() as of_small:  # before any tensor that is counted
+        found["small"] = fit(1, 5, small, size=8)
+    found["small_growth"] = small.growth
     leaking = MemoryCallback(say=said.append)
     log = keras.callbacks.CSVLogger(str(folder / "log.csv"))
     found["leaking"] = fit(2, 12, Keeps(), leaking, log)
     found["leaking_verdict"], found["leaking_growth"] = leaking.verdict, leaking.growth
-    mlflow.set_tracking_uri(f"sqlite:///{folder / 'mlflow.db'}")
     flat = MemoryCallback(verbose=False)
     with mlflow.start_run() as run:
         found["flat"] = fit(2, 12, flat)
@@ -60,6 +64,7 @@ def main(folder: Path) -> None:
         points = client.get_metric_history(each.info.run_id, "allocator_peak_bytes")
         found[name] = [(point.step, point.value) for point in points]
     found["active_metrics"] = client.get_run(run.info.run_id).data.metrics
+    found["small_metrics"] = client.get_run(of_small.info.run_id).data.metrics
     found["said"] = said
     (folder / "found.json").write_text(json.dumps(found))
 
