@@ -28,6 +28,8 @@ from runner.analysis.tolerance import NOISE, Tolerance
 from runner.metrics import COMPARED, HOST_GROWTH, METRICS
 
 _APART = (RowVerdict.BETTER, RowVerdict.WORSE)
+_MOST_VALUES = 3
+"""Of more values of a field a place is not named."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ class Effect:
         return self.average if is_apart else None
 
     @property
+    def has_figures(self) -> bool:
+        """Return False for a growth of 0 in every cell."""
+        is_growth = METRICS[self.metric].is_growth
+        return not is_growth or any(r.baseline_value or r.candidate_value for r in self.rows)
+
+    @property
     def is_none(self) -> bool:
         """Return True if the two were shown to be the same, everywhere or on average."""
         is_even = self.average and self.average.verdict is RowVerdict.SAME
@@ -103,7 +111,8 @@ class Effect:
                 name: dict.fromkeys(row.held.get(name, "") for row in rows) for name in fields
             }
             inside = [row for row in self.rows if _stands_at(row, values)]
-            if len(inside) == len(rows):
+            is_short = all(len(words) <= _MOST_VALUES for words in values.values())
+            if is_short and len(inside) == len(rows):
                 return ", ".join(name_value(name, " or ".join(values[name])) for name in fields)
         return ""
 
@@ -144,9 +153,10 @@ def find_effects(
 ) -> list[Effect]:
     """Return the effects of all fields that vary by themselves, the largest of each metric first;
     of the metrics that decide, unless others are named."""
-    if metrics is None:
-        grows = any((record.metrics.get(HOST_GROWTH) or 0) > 0 for record in grid.records)
-        metrics = [*COMPARED, *([HOST_GROWTH] if grows else [])]
+    if metrics is None:  # a growth costs time to compare, and is 0 mostly
+        grown = {name for record in grid.records for name in METRICS if record.metrics.get(name)}
+        names = [*COMPARED, HOST_GROWTH]
+        metrics = [name for name in names if name in grown or not METRICS[name].is_growth]
     asked = {
         (field, metric): pairs
         for field in grid.list_fields()

@@ -3,7 +3,8 @@ of records; each cell keeps its own.
 
 Core: standard library only. A pooled record has the trials of all its cells, so that a comparison
 takes each of their processes as evidence. Of its figures those of memory are the highest, as a
-program needs that much, and the others the median; an interval reaches over the cells' own.
+program needs that much, and the others the median; an interval reaches from the lowest to the
+highest.
 """
 
 from __future__ import annotations
@@ -30,33 +31,36 @@ def group_replicates(cells: Iterable[Record]) -> list[list[Record]]:
 
 
 def pool_replicates(cells: Sequence[Record]) -> Record:
-    """Return the one record that replicates make. A figure that any of them lacks is unknown."""
+    """Return the one record that replicates make. Its figures are of those that completed, each
+    known if all of them have it; where one did not complete, its outcome is that one's."""
     first = cells[0]
     if len(cells) == 1:
         return first
+    completed = [cell for cell in cells if cell.outcome.completed] or cells
     metrics: dict[str, float | None] = {}
     unavailable: dict[str, str] = {}
     intervals: dict[str, tuple[float, float]] = {}
-    for name in dict.fromkeys(name for cell in cells for name in cell.metrics):
+    for name in dict.fromkeys(name for cell in completed for name in cell.metrics):
         values: list[float] = []
-        for cell in cells:
+        for cell in completed:
             value = cell.metrics.get(name)
             if value is None:
                 reason = cell.unavailable.get(name, "does not apply")
                 unavailable.setdefault(name, f"seed {cell.spec.seed}: {reason}")
             else:
                 values.append(value)
-        is_known = name not in unavailable
-        pool = max if METRICS[name].source == "memory" else statistics.median
-        metrics[name] = pool(values) if is_known else None
-        ends = [
-            end
-            for cell, value in zip(cells, values, strict=False)
-            for end in cell.intervals.get(name, (value, value))
-        ]
-        if is_known and min(ends) < max(ends):
+        if name in unavailable:
+            metrics[name] = None
+            continue
+        metrics[name] = statistics.median(values)
+        ends = list(values)
+        if METRICS[name].source == "memory":
+            metrics[name] = max(values)
+            # Of a peak an interval is what processes had, and no estimate.
+            ends += [end for cell in completed for end in cell.intervals.get(name, ())]
+        if min(ends) < max(ends):
             intervals[name] = (min(ends), max(ends))
-    highest = max(cells, key=lambda cell: cell.metrics.get(TENSOR_PEAK) or 0)
+    highest = max(completed, key=lambda cell: cell.metrics.get(TENSOR_PEAK) or 0)
     ended = [cell.outcome for cell in cells if not cell.outcome.completed]
     return replace(
         first,
@@ -64,7 +68,7 @@ def pool_replicates(cells: Sequence[Record]) -> Record:
         metrics=metrics,
         unavailable=unavailable,
         intervals=intervals,
-        trials=tuple(trial for cell in cells for trial in cell.trials),
+        trials=tuple(trial for cell in completed for trial in cell.trials),
         allocations=highest.allocations,
-        fingerprint="+".join(sorted({cell.fingerprint for cell in cells})),
+        fingerprint="+".join(sorted({cell.fingerprint for cell in completed})),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from runner.commands import Parser
 from runner.errors import BadInput, suggest
-from runner.metrics import BYTE_UNITS, COMPARED, METRICS, TENSOR_PEAK, parse_bytes
+from runner.metrics import COMPARED, METRICS, TENSOR_PEAK, parse_bytes
 
 FOUND_WORSE = 3
 _FAILING = ("worse", "unclear")
@@ -41,11 +40,12 @@ def run(options: argparse.Namespace) -> int:
 
     from runner.analysis import comparison, selection
     from runner.analysis.budget import list_over_budget
+    from runner.analysis.effects import find_effects
     from runner.analysis.peak_comparison import compare_peaks
     from runner.analysis.tolerance import Tolerance
     from runner.engine import folders
-    from runner.render.comparison import list_comparison, list_gate
-    from runner.render.conclusion import conclude
+    from runner.render.comparison import list_comparison, list_effects, list_gate
+    from runner.render.conclusion import conclude, list_sentences
 
     metrics = _choose_metrics(options.metrics)
     options.paths = [str(folders.find_folder(path)) for path in options.paths]
@@ -81,7 +81,13 @@ def run(options: argparse.Namespace) -> int:
         print(note, file=sys.stderr)
     if not options.json:
         sys.stderr.flush()
-        print(f"\n{conclude(result)}")
+        if len(groups) == 1 and options.by is None:
+            grid = selection.CellGrid(everything)
+            effects = find_effects(grid, metrics, options.threshold, allowed)
+            print("\n".join(list_effects(effects, options.markdown)))
+            print("\n" + "\n".join(list_sentences(grid, effects)))
+        else:
+            print(f"\n{conclude(result)}")
         if options.fail_on or options.budgets:
             print()
             print("\n".join(list_gate(failing, over, selected.pairs, options.markdown)))
@@ -176,29 +182,11 @@ def _parse_share(text: str) -> float:
     return share
 
 
-_UNITS = {"": 1, **BYTE_UNITS, "s": 1, "ms": 1e-3, "us": 1e-6}
-
-
 def _parse_budget(text: str) -> tuple[str, float]:
+    from runner.analysis.budget import read_budget
+
     name, _, amount = text.partition("=")
-    if name not in METRICS:
-        raise BadInput(f"--budget {name}: there is no such metric.", suggest(name, METRICS))
-    metric = METRICS[name]
-    if not metric.smaller_is_better:
-        raise BadInput(
-            f"--budget {name}: a budget is an upper limit, and more of this is better.",
-            "Name a metric that should be small, such as tensor_peak_bytes.",
-        )
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([A-Za-z]*)", amount)
-    unit = found[2] if found else None
-    has_unit = unit in _UNITS and bool(unit) and unit.endswith("s") == metric.is_time
-    needs_unit = metric.is_time or metric.is_memory
-    if not found or not (has_unit if needs_unit and float(found[1]) else has_unit or not unit):
-        raise BadInput(
-            f"--budget {text}: {amount!r} is not a valid amount.",
-            f"Write --budget {name}=120MB, in kB, MB, GB, KiB, MiB; seconds in s, ms, us.",
-        )
-    return name, float(found[1]) * _UNITS[found[2]]
+    return read_budget(name, amount)
 
 
 def _parse_tolerance(text: str) -> tuple[float, float]:

@@ -19,7 +19,9 @@ from runner.records import Outcome, Record
 from runner.sanitize import make_printable
 
 if TYPE_CHECKING:
+    from runner.analysis.budget import OverBudget
     from runner.analysis.comparison import Comparison, ComparisonRow
+    from runner.analysis.effects import Effect
     from runner.analysis.selection import Pair
 
 MOST_LINES = 8
@@ -82,10 +84,15 @@ class Measurement:
 
 @dataclass(frozen=True, repr=False)
 class Compared:
-    """Two records side by side: a row a metric, each with its verdict."""
+    """Records side by side: a row a metric of each pair, with its verdict."""
 
-    pair: Pair
+    pairs: tuple[Pair, ...]
     result: Comparison
+    effects: tuple[Effect, ...] = ()
+    """Within a sweep what each swept field does, over all cells."""
+    over_budget: tuple[OverBudget, ...] = ()
+    """Figures of candidates above what was allowed them."""
+    sentence: str = ""
 
     @property
     def rows(self) -> Sequence[ComparisonRow]:
@@ -93,10 +100,14 @@ class Compared:
 
     def __getitem__(self, metric: str) -> ComparisonRow:
         """Return the row of one metric: `compared["tensor_peak_bytes"].verdict`."""
-        found = {row.metric: row for row in self.rows}
-        if metric not in found:
-            raise BadInput(f"{metric}: is not among the rows.", suggest(metric, found))
-        return found[metric]
+        rows = [row for row in self.rows if row.metric == metric]
+        if not rows:
+            raise BadInput(
+                f"{metric}: is not among the rows.", suggest(metric, {r.metric for r in self.rows})
+            )
+        if len(rows) > 1:
+            raise BadInput(f"{metric}: stands in {len(rows)} rows.", "Read them from .rows.")
+        return rows[0]
 
     def __str__(self) -> str:
         return make_printable(self._write(markdown=False))
@@ -107,11 +118,12 @@ class Compared:
         return make_printable(self._write(markdown=True))
 
     def _write(self, markdown: bool) -> str:
-        from runner.render.comparison import list_comparison
-        from runner.render.conclusion import conclude
+        from runner.render.comparison import list_comparison, list_effects
 
-        rows = list_comparison(self.result, [self.pair], [], markdown)
-        return "\n".join([*rows, "", conclude(self.result)])
+        lines = list_comparison(self.result, self.pairs, [], markdown)
+        lines += list_effects(self.effects, markdown)
+        lines += [f"over budget: {figure.reason}" for figure in self.over_budget]
+        return "\n".join([*lines, "", self.sentence])
 
 
 def open(path: str | os.PathLike[str]) -> Measurement:
@@ -130,21 +142,50 @@ def open(path: str | os.PathLike[str]) -> Measurement:
 
 
 def compare(
-    baseline: Measurement | str | os.PathLike[str],
-    candidate: Measurement | str | os.PathLike[str],
+    first: Measurement | str | os.PathLike[str],
+    second: Measurement | str | os.PathLike[str] | None = None,
     metrics: Sequence[str] | None = None,
+    *,
+    by: str | None = None,
+    baseline: str | None = None,
+    budgets: Mapping[str, float | str] | None = None,
 ) -> Compared:
-    """Return two records side by side, each a measurement or the folder of one: how much more or
-    less the candidate takes, with an interval, and whether that is better, worse, the same or
-    unclear."""
-    from runner.analysis import comparison, selection
+    """Return two records side by side, or the cells of two sweeps, the first as the baseline: how
+    much more or less the second takes, with an interval, and whether that is better, worse, the
+    same or unclear. Each is a measurement or a folder.
 
-    before, now = (
-        each if isinstance(each, Measurement) else open(each) for each in (baseline, candidate)
-    )
+    Of one sweep alone the cells are compared between the values of the field `by` (the one that was
+    swept first), `baseline` (the first one) against the others. `budgets` says how much a candidate
+    may take: `{"tensor_peak_bytes": "120MB"}`.
+    """
+    from runner.analysis import budget, comparison, effects, selection
+    from runner.render.conclusion import conclude, list_sentences
+
     for name in metrics or ():
         if name not in METRICS:
             raise BadInput(f"{name}: there is no such metric.", suggest(name, METRICS))
-    selected = selection.pair_by_path({"baseline": [before.record], "candidate": [now.record]})
-    (pair,) = selected.pairs
-    return Compared(pair, comparison.compare([pair], metrics))
+    allowed = [budget.read_budget(name, amount) for name, amount in (budgets or {}).items()]
+    ours = _read_records(first)
+    if second is None or by is not None:
+        ours += [] if second is None else _read_records(second)
+        selected = selection.pair_by_field(ours, by, baseline)
+    else:
+        groups = {"baseline": ours, "candidate": _read_records(second)}
+        selected = selection.pair_by_path(groups, baseline)
+    result = comparison.compare(selected.pairs, metrics)
+    over = tuple(budget.list_over_budget(allowed, selected.pairs))
+    if second is not None or by is not None:
+        return Compared(selected.pairs, result, over_budget=over, sentence=conclude(result))
+    grid = selection.CellGrid(ours)
+    found = tuple(effects.find_effects(grid, metrics))
+    return Compared(selected.pairs, result, found, over, " ".join(list_sentences(grid, found)))
+
+
+def _read_records(source: Measurement | str | os.PathLike[str]) -> list[Record]:
+    """Return the records of a measurement, a run or a sweep."""
+    if isinstance(source, Measurement):
+        return [source.record]
+    from runner.engine import folders
+
+    readable, _ = records.read_each(records.find(folders.find_folder(str(source))))
+    return [record for _, record in readable]

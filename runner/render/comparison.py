@@ -8,9 +8,11 @@ from functools import partial
 
 from runner.analysis.budget import OverBudget
 from runner.analysis.comparison import Comparison, ComparisonRow
+from runner.analysis.effects import Effect
 from runner.analysis.peak_comparison import PeakComparison, PeakGroup, find_guilty_line
 from runner.analysis.selection import Pair, name_value, shorten_field
 from runner.metrics import METRICS, format_bytes, format_metric
+from runner.render.conclusion import describe_effect
 from runner.render.files.markdown import write_table
 from runner.render.tables import (
     Column,
@@ -108,6 +110,19 @@ def make_comparison_table(rows: Sequence[ComparisonRow]) -> Table:
     return make_table(columns, rows, joined=len(places) + 2 - is_alone)
 
 
+def list_effects(effects: Sequence[Effect], is_markdown: bool) -> list[str]:
+    """Return the lines that say what each swept field does; none where there is no such field."""
+    columns: list[Column[Effect]] = [
+        Column("metric", lambda effect: METRICS[effect.metric].label),
+        Column("field", lambda effect: shorten_field(effect.field)),
+        Column("effect over all cells", describe_effect, wraps=True),
+        Column("95 % interval", lambda effect: _format_interval(effect.average), is_figure=True),
+        Column("pairs", lambda effect: str(len(effect.rows)), is_figure=True),
+    ]
+    draw = write_table if is_markdown else align_table
+    return ["", *draw(make_table(columns, effects, joined=1))] if effects else []
+
+
 def _make_value(row: ComparisonRow, value: float | str | None) -> TableCell:
     if isinstance(value, str):  # a status
         return TableCell(value.replace("_", " "))
@@ -122,9 +137,9 @@ def _format_ratio(value: float | None) -> str:
     return f"{value:.2f}" if 0.1 <= value < 10 else f"{value:.3g}"
 
 
-def _format_interval(row: ComparisonRow) -> str:
+def _format_interval(row: ComparisonRow | None) -> str:
     """Return `1.80 to 1.91`; `exact` where it is a point."""
-    if not row.interval:
+    if row is None or not row.interval:
         return ""
     low, high = row.interval
     return "exact" if low == high else f"{_format_ratio(low)} to {_format_ratio(high)}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from runner.analysis.comparison import OUTCOME, Comparison, ComparisonRow
 from runner.analysis.effects import Effect, find_effects, group_rows, has_more
 from runner.analysis.selection import CellGrid, shorten_field
-from runner.metrics import HEADLINES, METRICS, Metric, format_metric
+from runner.metrics import HEADLINES, METRICS, Metric, join_range
 from runner.records import Record
 from runner.render.words import count_things
 
@@ -67,13 +67,9 @@ def choose_headlines(effects: Sequence[Effect]) -> list[str]:
     times = [n for n in names if METRICS[n].is_time]
     chosen = [*sizes[:1], *(name for name in HEADLINES if name in times)] or times[:1]
     for effect in effects:
-        if METRICS[effect.metric].is_growth and any(map(_has_grown, effect.rows)):
+        if METRICS[effect.metric].is_growth and effect.has_figures:
             chosen.append(effect.metric)
     return [name for name in names if name in chosen] or names[:1]
-
-
-def _has_grown(row: ComparisonRow) -> bool:
-    return bool(row.baseline_value or row.candidate_value)
 
 
 def _write_sentences(effects: Sequence[Effect]) -> list[str]:
@@ -107,14 +103,14 @@ def _join_effects(effects: Sequence[Effect]) -> str:
 def describe_effect(effect: Effect) -> str:
     """Return `eager needs 12 to 16 times as much as graph with tape, as much with none`."""
     verb = _choose_verb(METRICS[effect.metric])
-    subject, other = f"{effect.candidate} {verb} ", _name_other(effect)
+    subject, other = f"{effect.candidate} {verb} ", name_without_field(effect, effect.baseline)
     if effect.is_unclear:
         reason = effect.rows[0].explanation if len(effect.rows) == 1 else "unclear"
         return f"{effect.candidate} against {other}: {reason}"
     if effect.trend and effect.trend.ratio:
         ratios = [row.ratio for row in effect.rows if row.ratio]
         amount, than = _describe_ratios([effect.trend.ratio])
-        cells = f"{min(ratios):,.3g} to {max(ratios):,.3g} times"
+        cells = f"{min(ratios):,.3g} to {max(ratios):,.3g}" + " times" * (than == "than")
         against = effect.less if has_more(effect.trend) else effect.more
         parts = [f"{amount} {than} {other} on average ({cells})"]
         parts += (
@@ -140,10 +136,18 @@ def _choose_verb(metric: Metric) -> str:
     return "takes" if metric.is_time else "has"
 
 
-def _name_other(effect: Effect) -> str:
-    """Return the baseline's name, without the name of the field where the candidate's begins so."""
-    prefix = f"{shorten_field(effect.field)} " if effect.field else ""
-    return effect.baseline.removeprefix(prefix)
+def name_without_field(effect: Effect, name: str) -> str:
+    """Return `32` for `batch 32`, where the field is said already."""
+    return name.removeprefix(f"{shorten_field(effect.field)} ") if effect.field else name
+
+
+def describe_size(effect: Effect) -> str:
+    """Return `11.6 to 16.2×`, the ratios of all pairs or of their average; `same` or `unclear`."""
+    if effect.is_none or effect.is_unclear:
+        return "same" if effect.is_none else "unclear"
+    rows = [effect.trend] if effect.trend else effect.rows
+    ratios = [row.ratio for row in rows if row.ratio]
+    return f"{join_range(f'{min(ratios):,.3g}', f'{max(ratios):,.3g}')}×" if ratios else ""
 
 
 def _write_place(effect: Effect, rows: Sequence[ComparisonRow]) -> str:
@@ -176,9 +180,9 @@ def _describe_ratios(ratios: Sequence[float]) -> tuple[str, str]:
     """Return `12 to 16 times as much` and `as`, or `10 to 20 % more` and `than`."""
     low, high = min(ratios), max(ratios)
     if high >= _TWICE:
-        return f"{_join_range(f'{low:,.3g}', f'{high:,.3g}')} times as much", "as"
+        return f"{join_range(f'{low:,.3g}', f'{high:,.3g}')} times as much", "as"
     shares = sorted((abs(low - 1), abs(high - 1)))
-    words = _join_range(*map(_write_share, shares))
+    words = join_range(*map(_write_share, shares))
     return f"{words} % {'more' if high > 1 else 'less'}", "than"
 
 
@@ -189,11 +193,7 @@ def _write_share(share: float) -> str:
 
 def _write_range(name: str, values: Sequence[float | str | None]) -> str:
     known = [value for value in values if isinstance(value, int | float)]
-    return _join_range(*(format_metric(name, value) for value in (min(known), max(known))))
-
-
-def _join_range(low: str, high: str) -> str:
-    return low if low == high else f"{low} to {high}"
+    return METRICS[name].format_range(min(known), max(known))
 
 
 def _name_metric(name: str) -> str:

@@ -51,6 +51,8 @@ class Column(Generic[Row]):
     """Set to the right."""
     wraps: bool = False
     """Words, on as many lines as they need."""
+    look: str = ""
+    """A class of its cells on a page: `desk` and `phone` are seen only there."""
 
 
 @dataclass(frozen=True)

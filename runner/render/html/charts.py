@@ -63,11 +63,14 @@ def draw_bar(parts: Sequence[ChartMark], longest: float, look: str = "track") ->
     return tag("span", drawn, class_=look)
 
 
-def draw_dots(rows: Sequence[ChartRow], text: Callable[[float], str]) -> Element:
+def draw_dots(
+    rows: Sequence[ChartRow], text: Callable[[float], str], scale: Scale | None = None
+) -> Element:
     """Draw rows of dots with their intervals, all on one scale, whose ticks are above them."""
-    dots = [dot for row in rows for dot in row.marks]
-    values = [value for dot in dots for value in (dot.value, *(dot.interval or ())) if value > 0]
-    scale = choose_scale(values or [1.0], text)
+    if scale is None:
+        dots = [dot for row in rows for dot in row.marks]
+        values = [end for dot in dots for end in (dot.value, *(dot.interval or ())) if end > 0]
+        scale = choose_scale(values or [1.0], text)
     grid = [tag("u.grid", style=f"left:{_to_percent(place)}%") for place, _ in scale.list_ticks()]
     ticks = tag("div.ticks", _draw_ticks(scale, "left"), aria_hidden="true")
 

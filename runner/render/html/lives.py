@@ -28,6 +28,8 @@ from runner.sanitize import make_printable
 
 MOST_CELLS = 60
 """A sweep's page shows so many cells: those with the highest peaks."""
+LEAST_BESIDE = 1 / 6
+"""The share of the highest peak from which on a picture on its scale is not empty."""
 _ROWS = 40
 """The table beside the figure has so many rows; figure.js has the same number."""
 
@@ -66,7 +68,8 @@ def draw_lives(allocations: Allocations) -> Iterator[Element]:
 
 
 def draw_two_lives(grid: CellGrid) -> Iterator[Element]:
-    """Draw two cells side by side, at first those that differ most in their peak."""
+    """Draw two cells side by side, at first the highest peak and the lowest of which something is
+    to be seen beside it; where there is none, the highest alone."""
     cells = [
         CellLives(grid.label(each), each.allocations)
         for each in grid.records
@@ -75,10 +78,18 @@ def draw_two_lives(grid: CellGrid) -> Iterator[Element]:
     highest = sorted(cells, key=lambda cell: -cell.allocations.total_bytes)[:MOST_CELLS]
     shown = [cell for cell in cells if any(cell is each for each in highest)]
     sizes = [cell.allocations.total_bytes for cell in shown]
-    if len(set(sizes)) > 1:
-        yield _draw_cells(shown, sorted((sizes.index(min(sizes)), sizes.index(max(sizes)))))
-    elif shown:
-        yield _draw_cells(shown, range(len(shown))[:2])
+    if not shown:
+        return
+    first = sizes.index(max(sizes))
+    beside = [
+        number
+        for number, size in enumerate(sizes)
+        if number != first and size >= max(sizes) * LEAST_BESIDE
+    ]
+    if beside:
+        yield _draw_cells(shown, sorted((first, min(beside, key=sizes.__getitem__))))
+    else:
+        yield _draw_cells([shown[first]], [0])
 
 
 def _draw_cells(cells: Sequence[CellLives], chosen: Sequence[int]) -> Element:

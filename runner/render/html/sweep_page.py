@@ -4,49 +4,45 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import starmap
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from runner.analysis import comparison, objective, selection
-from runner.analysis.comparison import Comparison
-from runner.analysis.effects import find_effects
+from runner.analysis import objective, selection
+from runner.analysis.effects import Effect, find_effects
 from runner.analysis.selection import CellGrid
-from runner.errors import BadInput
-from runner.metrics import (
-    FIRST_CALL_SECONDS,
-    METRICS,
-    STEP_SECONDS,
-    TENSOR_PEAK,
-    Rank,
-    format_bytes,
-    format_metric,
-    format_seconds,
-    list_shown,
-)
+from runner.metrics import METRICS, TENSOR_PEAK, Rank, format_bytes, list_shown
 from runner.records import Record, Status, UnreadableRecord
 from runner.render import peak
 from runner.render.comparison import make_comparison_table
-from runner.render.conclusion import list_sentences
+from runner.render.conclusion import (
+    choose_headlines,
+    describe_effect,
+    describe_size,
+    list_sentences,
+    name_without_field,
+)
 from runner.render.html import charts, peak_sections, provenance
 from runner.render.html.elements import Node, draw_sections, tag, write_document
 from runner.render.html.lives import draw_two_lives
-from runner.render.html.scaling import Scaling
+from runner.render.html.scales import LogScale
+from runner.render.html.scaling import draw_scaling
 from runner.render.html.search import SearchSection
 from runner.render.html.tables import draw_table
-from runner.render.tables import Column, TableCell, make_metric_column, make_table
-from runner.render.words import (
-    count_things,
-    describe_interval,
-    describe_time,
-    format_exactly,
-    format_figure,
-    format_times,
+from runner.render.tables import (
+    Column,
+    TableCell,
+    make_metric_cell,
+    make_table,
+    make_value_column,
 )
+from runner.render.words import count_things, describe_interval
 
 MOST_ROWS = 120
-"""A chart with a row a cell ends here; the table has them all."""
+"""Cells whose peak is shown by op: each is a table of its own."""
 
 
 def draw_sweep_page(
@@ -55,38 +51,27 @@ def draw_sweep_page(
     """Return the page of the cells that have a record, in their order. One more chart is a line
     here and the function that draws it from the grid."""
     grid = CellGrid(records)
-    compared = _compare(grid)
-    scalings = [Scaling(grid, axis) for axis in grid.axes()]
+    effects = find_effects(grid)
     sought = objective.read_objective(folder)
     search = SearchSection(grid, sought) if sought else None
     sections: list[tuple[str, Iterable[Node]]] = [
         ("What can't be read", (tag("p", each.sentence) for each in unreadable)),
         ("What was searched for", search.draw() if search else []),
-        ("Peak memory by cell", _draw_peaks(grid)),
-        *((f"Peak memory against {each.axis}", each.draw()) for each in scalings),
-        ("All cells, smallest peak first", _draw_cells(grid)),
-        ("Time of a steady step", _draw_steps(grid)),
-        ("First call against steady step", _draw_first_calls(grid)),
-        ("Growth from step to step", _draw_growth(grid)),
-        ("Compared in pairs", _draw_pairs(compared)),
+        ("What each swept field does", _draw_effects(effects)),
+        ("Cells, smallest peak first", _draw_cells(grid)),
         ("What did not complete", _draw_failures(grid)),
-        ("What could not be measured", _draw_unknown(grid)),
-        ("Every tensor of the peak's step, two cells side by side", draw_two_lives(grid)),
-        ("What each peak is made of", _draw_slices(grid)),
-        ("What was asked", [provenance.list_specification(grid)]),
-        ("Measured on", [provenance.list_environment(grid.records)]),
+        *((f"Peak memory against {axis}", draw_scaling(grid, axis)) for axis in grid.axes()),
+        ("What leaks", _draw_leaks(grid)),
+        ("Every tensor of the peak's step", draw_two_lives(grid)),
+        ("More", _draw_more(grid, effects, provenance.find_sweep_command(folder, grid.cells))),
     ]
-    sentences = [search.write_sentence()] if search else []
-    if not search:
-        sentences = list_sentences(grid, find_effects(grid))
-    command = provenance.find_sweep_command(folder, grid.cells)
+    sentences = [search.write_sentence()] if search else list_sentences(grid, effects)
     title = _write_title(grid)
     header = tag(
         "header",
         tag("h1", title),
         tag("p.asked", " · ".join(_count_cells(grid, folder))),
         (tag("p.sentence", words) for words in sentences),
-        provenance.draw_code(command) if command else None,
     )
     return write_document(
         title, header, draw_sections(sections), tag("footer", f"Sweep in {folder.resolve()}")
@@ -106,171 +91,166 @@ def _write_title(grid: CellGrid) -> str:
 
 
 def _count_cells(grid: CellGrid, folder: Path) -> Iterator[str]:
-    statuses = Counter(record.outcome.status for record in grid.records)
+    statuses = Counter(cell.outcome.status for cell in grid.cells)
     counts = (f"{count} {status.replace('_', ' ')}" for status, count in statuses.most_common())
-    yield f"{count_things(len(grid.records), 'cell')}: {', '.join(counts)}"
-    trials = sum(len(record.trials) for record in grid.records)
+    yield f"{count_things(len(grid.cells), 'cell')}: {', '.join(counts)}"
+    if grid.has_replicates:
+        yield f"a row has the seeds {', '.join(grid.values['seed'])}"
+    trials = sum(len(cell.trials) for cell in grid.cells)
     yield count_things(trials, "process", "processes")
     yield f"measure={', '.join(grid.values['measure'])}"
-    yield provenance.format_time(min(record.started_at for record in grid.records))
+    yield provenance.format_time(min(cell.started_at for cell in grid.cells))
     begun = sum(1 for each in folder.iterdir() if each.name.isdigit() and each.is_dir())
-    if begun > len(grid.records):
-        left = count_things(begun - len(grid.records), "more cell has", "more cells have")
+    if begun > len(grid.cells):
+        left = count_things(begun - len(grid.cells), "more cell has", "more cells have")
         yield f"{left} no record yet"
 
 
-def _compare(grid: CellGrid) -> Comparison | None:
-    """Return the comparison that `compare` makes of the same folder; None where there is no
-    pair."""
-    try:
-        return comparison.compare(selection.pair_by_field(grid.records).pairs)
-    except BadInput:
-        return None
-
-
-CellMarks = tuple[Sequence[charts.ChartMark], str, str]
-"""The marks of a cell's value, its figure and a remark."""
-
-
-def _draw_chart(
-    grid: CellGrid,
-    metric: str,
-    read: Callable[[Record, float], CellMarks | None],
-    draw: Callable[[Sequence[charts.ChartRow]], Element],
-) -> Iterator[Node]:
-    """Draw a row a cell, those that differ in the first field side by side; where a cell has no
-    figure, why."""
+def _draw_effects(effects: Sequence[Effect]) -> Iterator[Node]:
+    """Draw for each metric that speaks a row a field: the ratio of the two values in each place of
+    the grid, and of times their average with its interval."""
     rows: list[charts.ChartRow] = []
-    for heading, group in grid.groups():
-        for number, (name, record) in enumerate((row.name, row.record) for row in group):
-            value = record.metrics.get(metric)
-            found = None if value is None else read(record, value)
-            why = record.unavailable.get(metric, "does not apply")
-            absence = why if record.outcome.completed else record.outcome.words
-            marks, figure, remark = found or ([], "–", absence)
-            rows.append(charts.ChartRow(name, marks, figure, remark, "" if number else heading))
-    yield draw(rows[:MOST_ROWS])
-    if len(rows) > MOST_ROWS:
-        left = count_things(len(rows) - MOST_ROWS, "more cell")
-        yield tag("p.note", f"And {left}: the table has them all.")
+    for name in choose_headlines(effects):
+        heading = METRICS[name].noun or METRICS[name].label
+        for effect in (effect for effect in effects if effect.metric == name):
+            marks = _mark_ratios(effect)
+            rows.append(
+                charts.ChartRow(
+                    f"{effect.candidate} / {name_without_field(effect, effect.baseline)}",
+                    marks,
+                    describe_size(effect),
+                    "" if marks else describe_effect(effect),
+                    heading,
+                )
+            )
+            heading = ""
+    ratios = [dot.value for row in rows for dot in row.marks]
+    if ratios:
+        words = "How many times as much; a dot for each two cells that differ in the field alone"
+        average = ", of time a large one for their average with its 95 % interval"
+        yield tag("p.note", f"{words}{average * any(effect.average for effect in effects)}.")
+        scale = LogScale(min(0.9, *ratios) / 1.1, max(2.0, *ratios) * 1.1, _write_ratio)
+        yield charts.draw_dots(rows, _write_ratio, scale)
 
 
-def _draw_peaks(grid: CellGrid) -> Iterator[Node]:
+_write_ratio = "{:.3g}×".format
+
+
+def _mark_ratios(effect: Effect) -> list[charts.ChartMark]:
+    kind = "one" if effect.average else "steady"
+    dots = []
+    for row in effect.rows:
+        if row.ratio:
+            place = ", ".join(starmap(selection.name_value, row.held.items()))
+            words = f"{place}: {row.ratio:,.3g} times, {row.explanation}".removeprefix(": ")
+            dots.append(charts.ChartMark(kind, row.ratio, words))
+    if effect.average and effect.average.ratio:
+        words = f"average: {effect.average.ratio:,.3g} times, {effect.average.explanation}"
+        dots.append(
+            charts.ChartMark("steady", effect.average.ratio, words, effect.average.interval)
+        )
+    return dots
+
+
+def _draw_cells(grid: CellGrid) -> Iterator[Node]:
+    """Draw the table of all cells. A phone has the cell's name in place of its fields."""
+    longest = max((record.metrics.get(TENSOR_PEAK) or 0 for record in grid.records), default=0)
     splits = [
         record.allocations.split
         for record in grid.records
         if record.allocations and record.allocations.split and record.outcome.completed
     ]
-    if splits:
-        yield peak_sections.draw_parts_legend(splits)
 
-    def read(record: Record, value: float) -> CellMarks:
-        split = record.allocations.split if record.allocations else None
-        parts = peak_sections.split_parts(split, value)
-        return parts, format_figure(record, TENSOR_PEAK), peak.describe_split(split)
-
-    yield from _draw_chart(grid, TENSOR_PEAK, read, charts.draw_bars)
-
-
-_draw_times = partial(charts.draw_dots, text=format_seconds)
-
-
-def _draw_steps(grid: CellGrid) -> Iterator[Node]:
-    def read(record: Record, value: float) -> CellMarks:
-        interval = record.intervals.get(STEP_SECONDS)
-        dot = charts.ChartMark("steady", value, format_exactly(STEP_SECONDS, value), interval)
-        words = describe_time(record, STEP_SECONDS)
-        return [dot], format_seconds(value), words or "one process"
-
-    if any(record.metrics.get(STEP_SECONDS) is not None for record in grid.records):
-        words = "The median over processes of each one's median step, with its 95 % interval."
-        yield tag("p.note", words)
-        yield from _draw_chart(grid, STEP_SECONDS, read, _draw_times)
-
-
-def _draw_first_calls(grid: CellGrid) -> Iterator[Node]:
-    def read(record: Record, steady: float) -> CellMarks | None:
-        first = record.metrics.get(FIRST_CALL_SECONDS)
-        if not first or not steady:
-            return None
-        words = format_seconds(first), format_seconds(steady)
-        dots = [
-            charts.ChartMark("steady", steady, f"steady step: {words[1]}"),
-            charts.ChartMark("first", first, f"first call: {words[0]}"),
-        ]
-        return dots, format_times(first / steady), " against ".join(words)
-
-    if any(read(each, each.metrics.get(STEP_SECONDS) or 0) for each in grid.records):
-        looks = [("key dot steady", "steady step"), ("key dot first", "first call, with tracing")]
-        yield charts.draw_legend(looks)
-        yield from _draw_chart(grid, STEP_SECONDS, read, _draw_times)
-
-
-def _draw_growth(grid: CellGrid) -> Iterator[Node]:
-    for name in (name for name in METRICS if METRICS[name].is_growth):
-        known = [record for record in grid.records if record.metrics.get(name) is not None]
-        what = "Tensor memory" if METRICS[name].source == "memory" else "Host memory"
-
-        def read(record: Record, value: float, name: str = name) -> CellMarks:
-            kind = "kept" if value > 0 else "held"
-            part = charts.ChartMark(kind, max(0.0, value), format_exactly(name, value))
-            return [part], format_metric(name, value), describe_interval(record, name)
-
-        if any(record.metrics[name] for record in known):
-            yield tag("h3", f"{what}, bytes a step")
-            yield from _draw_chart(grid, name, read, charts.draw_bars)
-        elif known:
-            cells = "the one cell" if len(known) == 1 else f"all {len(known)} cells"
-            yield tag("p", f"{what} does not grow: 0 bytes a step in {cells} where it is known.")
-    for record in grid.records:
-        if record.allocations and record.allocations.leaks:
-            table = peak_sections.draw_leaks(record.allocations)
-            yield tag("details", tag("summary", f"What leaks: {grid.label(record)}"), table)
-
-
-def _draw_cells(grid: CellGrid) -> Iterator[Node]:
     def read_field(record: Record, name: str) -> TableCell:
         return TableCell(grid.word(record, name), value=grid.number(record, name))
 
     def read_outcome(record: Record) -> TableCell:
-        is_good = record.outcome.completed
-        mark = tag("span", "✓ " if is_good else "✗ ", aria_hidden="true")
-        words = tag("span", mark, record.outcome.words, class_=not is_good and "failed")
-        return TableCell("", remark=record.outcome.reason or "", drawn=words)
+        mark = "✓ " if record.outcome.completed else "✗ "
+        failed = None if record.outcome.completed else "failed"
+        sign = tag("span", mark, aria_hidden="true")
+        drawn = tag("span", sign, record.outcome.words, class_=failed)
+        return TableCell("", remark=record.outcome.reason or "", drawn=drawn)
+
+    def read_parts(record: Record) -> Element | None:
+        peak_bytes = record.metrics.get(TENSOR_PEAK)
+        split = record.allocations.split if record.allocations else None
+        if not peak_bytes:
+            return None
+        parts = peak_sections.split_parts(split, peak_bytes)
+        bar = charts.draw_bar(parts, longest, "track small")
+        return tag("div.which", bar, title=peak.describe_split(split) or None)
+
+    def read_figure(record: Record, name: str) -> TableCell:
+        cell = make_metric_cell(record, name)
+        if METRICS[name].is_growth and cell.value == 0:
+            cell = replace(cell, text="none")
+        spread = describe_interval(record, name) if grid.seeds[record.cell] > 1 else ""
+        drawn = tag("span", cell.text, tag("small", spread)) if spread else None
+        return replace(cell, drawn=drawn)
 
     def order(record: Record) -> tuple[bool, float]:
         value = record.metrics.get(TENSOR_PEAK)
         return value is None, value or 0.0
 
-    columns = [
-        *(Column[Record](selection.shorten_field(name), partial(read_field, name=name), name,
-                         is_figure=all(grid.number(each, name) is not None
-                                       for each in grid.records))
+    grown = [
+        name
+        for name, metric in METRICS.items()
+        if metric.is_growth and any(record.metrics.get(name) for record in grid.records)
+    ]
+    shown = {*list_shown(Rank.TABLE), *grown}
+    figures = [
+        make_value_column(name, partial(read_figure, name=name))
+        for name in sorted(METRICS, key=lambda name: METRICS[name].rank > Rank.HEADLINE)
+        if name in shown and any(record.metrics.get(name) is not None for record in grid.records)
+    ]
+    columns: list[Column[Record]] = [
+        Column("cell", grid.label, look="phone"),
+        *(Column(selection.shorten_field(name), partial(read_field, name=name), name,
+                 is_figure=all(grid.number(each, name) is not None for each in grid.records),
+                 look="desk")
           for name in grid.varied),
-        Column("outcome", read_outcome),
-        *(make_metric_column(name) for name in list_shown(Rank.PAGE)
-          if any(record.metrics.get(name) is not None for record in grid.records)),
+        *([] if all(record.outcome.completed for record in grid.records) else
+          [Column("outcome", read_outcome)]),
+        *figures[:1],
+        Column("of which", read_parts, look="desk"),
+        *figures[1:],
     ]  # fmt: skip
     table = make_table(columns, sorted(grid.records, key=order))
     yield draw_table(table, "all cells", is_sortable=True)
+    if splits:
+        yield peak_sections.draw_parts_legend(splits)
 
 
-def _draw_pairs(compared: Comparison | None) -> Iterator[Node]:
-    """Draw every row of the comparison, as `compare` has it."""
-    if compared is None:
-        return
-    verdicts = Counter(str(row.verdict) for row in compared.rows)
-    counts = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.most_common())
-    rest = f"; the intervals hold together, over {count_things(compared.tested, 'row')}"
-    yield tag("p", f"{counts}{rest * bool(compared.tested)}.")
-    table = draw_table(make_comparison_table(compared.rows), "comparison", is_sortable=True)
-    yield tag("details", tag("summary", f"All {count_things(len(compared.rows), 'row')}"), table)
+def _draw_leaks(grid: CellGrid) -> Iterator[Node]:
+    for record in grid.records:
+        if record.allocations and record.allocations.leaks:
+            table = peak_sections.draw_leaks(record.allocations)
+            yield tag("details", tag("summary", grid.label(record)), table)
+
+
+def _draw_more(grid: CellGrid, effects: Sequence[Effect], command: str | None) -> Iterator[Node]:
+    """Draw what the rest stands on, to be opened."""
+    rows = [row for effect in effects for row in effect.rows]
+    pairs = [draw_table(make_comparison_table(rows), "pairs", is_sortable=True)] if rows else []
+    parts: list[tuple[str, Iterable[Node]]] = [
+        (f"All {count_things(len(rows), 'pair')} behind it, with their intervals", pairs),
+        ("What could not be measured", _draw_unknown(grid)),
+        ("What each peak is made of", _draw_slices(grid)),
+        ("What was asked", [
+            provenance.draw_code(command) if command else None,
+            provenance.list_specification(grid),
+        ]),
+        ("Measured on", [provenance.list_environment(grid.cells)]),
+    ]  # fmt: skip
+    for title, content in parts:
+        if nodes := list(content):
+            yield tag("details", tag("summary", title), tag("div", nodes))
 
 
 def _draw_failures(grid: CellGrid) -> Iterator[Node]:
     """Draw cells that came to the same end together, with the reason that the first one gave."""
     found: dict[tuple[str, str], list[Record]] = {}
-    for record in grid.records:
+    for record in grid.cells:
         if not record.outcome.completed:
             first_line, *_ = (record.outcome.reason or "").strip().splitlines() or [""]
             key = (record.outcome.words, _mask_numbers(first_line))
@@ -280,7 +260,8 @@ def _draw_failures(grid: CellGrid) -> Iterator[Node]:
         mark = tag("span", "– " if is_unsupported else "✗ ", aria_hidden="true")
         count = f"{len(records)} cells " if len(records) > 1 else ""
         yield tag("h3", mark, f"{count}{ended}", class_=not is_unsupported and "failed")
-        yield tag("p", "; ".join(grid.label(record) for record in records))
+        names = [*grid.varied, *(["seed"] if grid.has_replicates else [])]
+        yield tag("p", "; ".join(grid.label(record, names) for record in records))
         yield provenance.draw_code(records[0].outcome.reason or "no reason is known")
 
 
@@ -288,7 +269,7 @@ def _draw_unknown(grid: CellGrid) -> Iterator[Node]:
     """Draw why completed cells lack a figure; reasons that differ in their numbers alone are
     one."""
     found: dict[tuple[str, str], list[str]] = {}
-    for record in grid.records:
+    for record in grid.cells:
         if record.outcome.completed:
             for name, why in record.unavailable.items():
                 found.setdefault((name, _mask_numbers(why)), []).append(why)

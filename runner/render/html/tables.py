@@ -20,7 +20,7 @@ def draw_table(table: Table, label: str, is_sortable: bool = False) -> Element:
             tag("button", column.head, type="button") if is_sortable else column.head,
             scope="col",
             title=column.meaning or None,
-            class_="figure" if column.is_figure else None,
+            class_=_list_looks(column),
         )
         for column in table.columns
     )
@@ -46,9 +46,14 @@ def _draw_row(columns: Sequence[Column[object]], cells: Sequence[TableCell]) -> 
         exact = [tag("span.rounded", shown), tag("span.exact", cell.exact)] if cell.exact else shown
         looks = {
             "scope": None if number else "row",
-            "class_": "figure" if column.is_figure else "wraps" if column.wraps else None,
+            "class_": _list_looks(column),
             "title": cell.remark or cell.exact or None,
             "data_value": cell.value,
         }
         drawn.append(tag("td" if number else "th", exact, **looks))
     return tag("tr", drawn)
+
+
+def _list_looks(column: Column[object]) -> str | None:
+    kind = "figure" if column.is_figure else "wraps" if column.wraps else ""
+    return " ".join(filter(None, (kind, column.look))) or None

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runner import records
 from runner.analysis import selection
 from runner.analysis.objective import Objective
+from runner.analysis.replicates import group_replicates, pool_replicates
 from runner.cell import Plan
 from runner.engine.events import Result
 from runner.metrics import (
@@ -35,6 +36,9 @@ from runner.render.words import count_things, format_duration, format_figure
 MOST_ROWS = 40
 """More cells that completed are not listed: the table is a file to open."""
 
+MOST_SEEDS = 4
+"""More seeds of a row are counted, not listed."""
+
 MOST_REASONS = 5
 """So many reasons that are too long for the table are printed whole below it."""
 
@@ -47,21 +51,25 @@ def summarize_sweep(plan: Plan, result: Result, seconds: float, report: Path | N
     objective = Objective(search.metrics, search.limits) if search else None
     found, unreadable = records.read_each(records.find(result.folder), records.read_brief)
     cells = [record for _, record in found]
-    front = objective.find_front(cells) if objective else []
+    completed = [cell for cell in cells if cell.outcome.completed]
+    seeds = {group[0].cell: group for group in group_replicates(completed)}
+    rows = [pool_replicates(group) for group in seeds.values()]
+    front = objective.find_front(rows) if objective else []
 
     def order(record: Record) -> list[float]:
         values = (record.metrics.get(name) for name in HEADLINES)
         is_apart = not any(record is each for each in front)
         return [is_apart, *(math.inf if value is None else value for value in values)]
 
-    best = sorted((cell for cell in cells if cell.outcome.completed), key=order)
+    best = sorted(rows, key=order)
     failed = [(folder.name, cell) for folder, cell in found if not cell.outcome.completed]
-    lines = ["", *_list_cells(plan, best, [cell for _, cell in failed], objective, front), ""]
+    ended = [cell for _, cell in failed]
+    lines = ["", *_list_cells(plan, best, seeds, ended, objective, front), ""]
     if busy := next(filter(None, map(warn_of_load, cells)), ""):
         lines.append(f"times are unsure: {busy} when it began")
     if "batch_size" in plan.swept and best and not any(map(_counts_examples, best)):
         lines.append("batch_size was swept, and no cell read it")
-    count = f"{len(best)} of {count_things(len(cells), 'cell')} completed"
+    count = f"{len(completed)} of {count_things(len(cells), 'cell')} completed"
     launcher = plan.cluster.kind if plan.cluster else None
     apart = f" under {launcher}: not in rounds, so times are less sure to be comparable"
     lines.append(f"{count} in {format_duration(seconds)}{apart if launcher else ''}")
@@ -76,7 +84,7 @@ def summarize_sweep(plan: Plan, result: Result, seconds: float, report: Path | N
         lines.append(f"  log      {folder}/{failed[0][0] if len(failed) == 1 else 'N'}/{LOG_FILE}")
     if result.stopped:
         lines.append(f"  go on    the same command with resume={shlex.quote(folder)}")
-    elif len(best) > 1 and plan.swept:
+    elif len(completed) > 1 and plan.swept:
         lines.append(f"  compare  python -m runner compare {shlex.quote(folder)}")
     return "\n".join(lines)
 
@@ -99,14 +107,20 @@ def _describe_front(objective: Objective, front: Sequence[Record], cells: Sequen
 def _list_cells(
     plan: Plan,
     best: Sequence[Record],
+    seeds: Mapping[str, Sequence[Record]],
     failed: Sequence[Record],
     objective: Objective | None,
     front: Sequence[Record],
 ) -> list[str]:
-    """List cells that have figures, then those that have none, each with its reason, then the
-    reasons that are too long for that, each once. Those on the front of a search are marked."""
+    """List cells that have figures, those that differ in the seed alone as one with their range;
+    then those that have none, each with its reason, then the reasons that are too long for that,
+    each once. Those on the front of a search are marked."""
 
     def read_field(record: Record, name: str) -> str:
+        group = seeds.get(record.cell, ())
+        if name == "seed" and len(group) > 1:
+            words = [str(cell.spec.seed) for cell in group]
+            return ", ".join(words) if len(words) <= MOST_SEEDS else f"{len(words)} seeds"
         swept = record.sweep.swept if record.sweep else {}
         return selection.list_words(record).get(name) or swept.get(name) or ""
 
@@ -118,6 +132,8 @@ def _list_cells(
         value = record.metrics.get(name)
         if value == 0 and METRICS[name].is_growth:
             return "none"
+        if name in HEADLINES and len(seeds.get(record.cell, ())) > 1 and name in record.intervals:
+            return METRICS[name].format_range(*record.intervals[name])
         return format_figure(record, name) if name in record.metrics else format_metric(name, None)
 
     def cut_reason(record: Record) -> str:

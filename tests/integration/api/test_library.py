@@ -182,6 +182,42 @@ def test_two_records_are_compared_with_a_verdict_a_metric(runs: list[Path]) -> N
         runner.compare(runs[0], runs[1], ["no_such"])
 
 
+def test_a_sweep_is_compared_within_by_a_field_and_against_budgets(tmp_path: Path) -> None:
+    for number, record in enumerate(factories.sweep_of_nine()):
+        factories.kept(record, tmp_path / "sweep" / str(number))
+    compared = runner.compare(tmp_path / "sweep", metrics=["tensor_peak_bytes"])
+    assert [effect.field for effect in compared.effects] == ["scenario", "batch_size"]
+    assert compared.sentence.startswith("Peak memory: python_loop needs 16.8 to 26.7 times")
+    assert compared.sentence in str(compared)
+    assert {row.baseline for row in compared.rows} == {"python_loop"}
+    with pytest.raises(BadInput, match="stands in 4 rows"):
+        compared["tensor_peak_bytes"]
+
+    asked = {"by": "batch_size", "baseline": "128", "budgets": {"tensor_peak_bytes": "500kB"}}
+    compared = runner.compare(tmp_path / "sweep", metrics=["tensor_peak_bytes"], **asked)
+    assert {row.baseline for row in compared.rows} == {"batch 128"}
+    over = {(figure.held["scenario"], figure.candidate) for figure in compared.over_budget}
+    assert over == {
+        ("python_loop", "batch 32"),
+        ("python_loop", "batch 512"),
+        ("while_loop", "batch 512"),
+        ("numpy_loop", "batch 512"),
+    }
+    assert "over budget: batch 32 scenario=python_loop" in str(compared)
+    with pytest.raises(BadInput, match="there is no such metric"):
+        runner.compare(tmp_path / "sweep", budgets={"tensor_peek_bytes": 1})
+    with pytest.raises(BadInput, match="no cell has batch_size=7"):
+        runner.compare(tmp_path / "sweep", by="batch_size", baseline="7")
+
+
+def test_two_sweeps_are_compared_cell_by_cell(tmp_path: Path) -> None:
+    for number, record in enumerate(factories.sweep_of_nine()):
+        for day in ("yesterday", "today"):
+            factories.kept(record, tmp_path / day / str(number))
+    compared = runner.compare(tmp_path / "yesterday", tmp_path / "today", ["tensor_peak_bytes"])
+    assert [row.verdict for row in compared.rows if row.metric != "outcome"] == ["same"] * 8
+
+
 def test_importing_the_runner_and_opening_a_record_loads_neither_tensorflow_nor_mlflow(
     runs: list[Path],
 ) -> None:

@@ -11,10 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runner import records
 from runner.allocations import Allocations, Frame, LeakedGroup, SourceLine, Split
 from runner.commands import call
 from runner.errors import BadInput
 from runner.records import Record
+from runner.render.conclusion import describe_sweep
 from tests.factories import (
     ALLOCATIONS,
     completed,
@@ -49,8 +51,29 @@ def compare(words: list[str]) -> int:
 
 def test_the_last_line_is_the_sentence(sweep: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare([sweep]) == 0
+    *_, memory, _, failures = capsys.readouterr().out.rstrip().splitlines()
+    assert memory.startswith("Peak memory: python_loop needs 16.8 to 26.7 times as much as while")
+    assert failures == "1 of 9 cells: out of memory in first_call."
+    assert compare([sweep, "--by", "scenario"]) == 0
     last = capsys.readouterr().out.rstrip().splitlines()[-1]
     assert last.startswith("Peak memory: while_loop needs 94 to 96 % less than python_loop; ")
+
+
+def test_a_sweep_ends_with_what_each_field_does(
+    sweep: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare([sweep])
+    lines = capsys.readouterr().out.splitlines()
+    head = next(n for n, line in enumerate(lines) if "effect over all cells" in line)
+    rows = [" ".join(line.split()) for line in lines[head + 1 : head + 3]]
+    assert rows == [
+        "peak scenario python_loop needs 16.8 to 26.7 times as much as while_loop 2",
+        "batch batch 512 needs 8.35 times as much as 32 2",
+    ]
+    cells = [records.read(folder) for folder in records.find(Path(sweep))]
+    assert " ".join(lines[-3:]) == describe_sweep(cells)
+    compare([sweep, "--by", "batch_size"])
+    assert "effect over all cells" not in capsys.readouterr().out
 
 
 def test_a_row_has_values_ratio_interval_and_verdict(
@@ -72,7 +95,9 @@ def test_failed_cells_are_rows_with_their_status(
     lines = capsys.readouterr().out.splitlines()
     rows = [line for line in lines[:-1] if "out of memory" in line]
     assert len(rows) == 2
-    assert "In 2 of 6 pairs a cell did not complete; python_loop: out of memory" in lines[-1]
+    compare([sweep, "--by", "scenario"])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert "In 2 of 6 pairs a cell did not complete; python_loop: out of memory" in last
     assert all("512" in row and "completed" in row for row in rows)
 
 

@@ -107,6 +107,14 @@ def test_an_effect_says_where_it_holds_and_where_it_does_not() -> None:
     assert "no difference by batch." in words
 
 
+def test_a_place_of_many_values_is_counted_and_not_listed() -> None:
+    def peak(op: str, execution: str) -> float:
+        return 3e6 if execution == "eager" and op in "ab" else 1e6
+
+    words = describe_sweep(sweep(peak, op=tuple("abcdefg"), execution=("eager", "graph")))
+    assert "eager needs 3 times as much as graph with op a or b, as much in 5 of 7" in words
+
+
 def test_of_several_values_those_that_differ_most_are_compared() -> None:
     sizes = {"sgd": 3e6, "adam": 7e6, "nadam": 9e6, "lion": 6e6}
     records = sweep(lambda optimizer: sizes[optimizer], optimizer=tuple(sizes))
@@ -182,6 +190,6 @@ def test_a_cell_of_several_seeds_alone_has_its_range() -> None:
     for record, peak in zip(records, (1.0e6, 1.2e6, 1.1e6), strict=True):
         record.metrics[PEAK] = peak
     assert describe_sweep(records) == (
-        "Peak memory: 1.00 MB to 1.20 MB over 3 seeds. Time: 1.00 ms over 3 seeds."
+        "Peak memory: 1.00 to 1.20 MB over 3 seeds. Time: 1.00 ms over 3 seeds."
     )
     assert describe_sweep(records[:1]) == ""

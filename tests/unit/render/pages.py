@@ -41,6 +41,13 @@ class Element:
                 return section
         raise LookupError(title)
 
+    def opened(self, summary: str) -> Element:
+        """What opens under a summary that begins so."""
+        for details in self.all("details"):
+            if details.all("summary")[0].text.startswith(summary):
+                return details
+        raise LookupError(summary)
+
     def table(self) -> list[list[str]]:
         """The first table below it, as it is read: rounded."""
         rows = self.all("table")[0].all("tr")

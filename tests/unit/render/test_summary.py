@@ -76,6 +76,25 @@ def test_columns_are_the_swept_fields_and_the_main_metrics_in_readable_units(
     assert " none " in lines[2], "no growth is none, not 0 B/step"
 
 
+def test_seeds_are_one_row_with_their_range(tmp_path: Path) -> None:
+    found = []
+    for batch_size in (32, 64):
+        for seed in (1, 2):
+            record = completed(f"{batch_size}-{seed}", batch_size=batch_size)
+            record.metrics["step_seconds"] = seed * 1e-3
+            spec = dataclasses.replace(record.spec, seed=seed)
+            found.append(dataclasses.replace(record, spec=spec, cell=spec.cell))
+    lost = dataclasses.replace(failed(batch_size=64), spec=found[3].spec, cell=found[3].cell)
+    plan = Plan((), True, None, ("batch_size", "seed"))
+    lines = summarize(tmp_path / "s", *found[:3], lost, plan=plan)
+    assert lines[2].split()[:4] == ["32", "1,", "2", "78.4"]
+    assert "1.00 to 2.00 ms" in lines[2]
+    assert lines[3].split()[:2] == ["64", "1"]
+    assert lines[4].split()[:2] == ["64", "2"]
+    assert "out of memory" in lines[4]
+    assert "3 of 4 cells completed in 12 s" in lines
+
+
 def test_the_next_things_to_open_and_to_type_are_there(tmp_path: Path) -> None:
     folder = tmp_path / "a sweep"
     text = "\n".join(summarize(folder, *sweep_of_nine()))
@@ -215,11 +234,8 @@ def test_a_peak_that_varies_is_a_range_wherever_it_stands(tmp_path: Path) -> Non
         "the run's summary": summarize_run(tmp_path / "sweep" / "0", None, is_plain=True),
         "the note": write_note(cells[0], tmp_path),
         "the head of the run's page": write_document("", draw_head(cells[0])),
-        "the sweep's page": parse_page(html.write_page(tmp_path / "sweep").read_text())
-        .section("Peak memory by cell")
-        .text,
         "the page's table": parse_page(html.write_page(tmp_path / "sweep").read_text())
-        .section("All cells, smallest peak first")
+        .section("Cells, smallest peak first")
         .text,
     }
     for name, text in views.items():
