@@ -57,7 +57,7 @@ class ScalingLine:
 def draw_scaling(grid: CellGrid, axis: str) -> Iterator[Node]:
     """Draw peak memory along a number that was swept, and under the plot a row a line with its law;
     nothing where no line has three sizes, as two lie on any line."""
-    lines = _list_lines(grid, axis)
+    lines = list_scaling_lines(grid, axis)
     if all(len(line.points) < FEWEST_SIZES for line in lines):
         return
     short = selection.shorten_field(axis)
@@ -106,7 +106,7 @@ def draw_scaling(grid: CellGrid, axis: str) -> Iterator[Node]:
     yield draw_table(make_table(columns, lines), f"laws of peak memory against {axis}")
 
 
-def _list_lines(grid: CellGrid, axis: str) -> list[ScalingLine]:
+def list_scaling_lines(grid: CellGrid, axis: str) -> list[ScalingLine]:
     """Return the lines in their order. Those that lie on each other, to the byte, are one with
     several names; what has lost a point is like nothing else, and keeps its own reason."""
     groups: dict[object, list[ScalingLine]] = {}

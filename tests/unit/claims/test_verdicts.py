@@ -24,7 +24,7 @@ from runner.claims.verdicts import Judgement, Verdict
 from runner.errors import BadInput
 from runner.fit import search
 from runner.records import Record
-from runner.render.html.scaling import Scaling
+from runner.render.html.scaling import list_scaling_lines
 from tests import factories
 
 T, F, U = True, False, None
@@ -126,7 +126,7 @@ def test_claims_report_and_fit_have_one_law_for_the_same_cells(peaks: tuple[int,
         dataclasses.replace(record_with(size, tensor_peak_bytes=peak), cell=str(size))
         for size, peak in zip((100, 200, 400), peaks, strict=True)
     ]
-    (track,) = Scaling(CellGrid(records), "scenario.size").lines
+    (track,) = list_scaling_lines(CellGrid(records), "scenario.size")
     assert track.law is not None
     assert finding.why == track.law.describe("size")
     assert finding.holds == (track.law.shape is Shape.LINEAR)
@@ -195,7 +195,7 @@ def test_the_law_of_a_sweep_is_judged_by_the_range_too() -> None:
         dataclasses.replace(record_with(size, tensor_peak_bytes=peak), cell=str(size))
         for size, peak in zip((100, 200, 400), DRAWN, strict=True)
     ]
-    (line,) = Scaling(CellGrid(records), "scenario.size").lines
+    (line,) = list_scaling_lines(CellGrid(records), "scenario.size")
     assert line.law is not None
     assert line.law.shape is Shape.FLAT
 
