@@ -120,7 +120,7 @@ def test_the_sweep_s_link_opens_a_table_of_its_nine_runs(ui: Ui, browser: webdri
 
 
 @pytest.mark.browser
-def test_the_comparison_s_link_opens_charts_of_the_swept_axis(
+def test_the_comparison_s_link_opens_charts_of_the_sweep_s_runs(
     ui: Ui, browser: webdriver.Chrome
 ) -> None:
     text_of(
@@ -128,7 +128,6 @@ def test_the_comparison_s_link_opens_charts_of_the_swept_axis(
         ui.links["compared"],
         "Swept and measured",
         "Peak_MB",
-        "Parallel Coordinates",
         "128 python_loop graph",
     )
     # The charts draw their words as pictures: look into them.
@@ -143,7 +142,6 @@ def test_the_comparison_s_link_opens_charts_of_the_swept_axis(
         )
     )
     assert "5.16" in drawn
-    assert "batch_size" in drawn
 
 
 @pytest.mark.browser

@@ -138,20 +138,3 @@ def test_a_cell_s_page_leads_to_its_report_and_its_sweep_in_one_click(
 
 def read_text(screen: webdriver.Chrome) -> str:
     return str(screen.find_element(By.TAG_NAME, "body").text)
-
-
-def test_two_runs_compared_begin_with_the_figures_that_matter(
-    ui: Ui, screen: webdriver.Chrome
-) -> None:
-    open_page(screen, ui.links["last sweep"], panel=False)
-    links = wait(screen, lambda: screen.find_elements(By.PARTIAL_LINK_TEXT, "_loop"))
-    pages = [str(link.get_attribute("href")) for link in links[:2]]
-    runs = ",".join(f"%22{page.split('/runs/')[1].split('?')[0]}%22" for page in pages)
-    address = f"{ui.links['MLflow']}/#/compare-runs?runs=%5B{runs}%5D&experiments=%5B%221%22%5D"
-    screen.get("about:blank")
-    screen.get(f"{address}&workflowType=machine_learning")
-    wait(screen, lambda: "tensor_peak_bytes" in read_text(screen))
-    metrics = read_text(screen).rpartition("Metrics\n")[2]
-    names = [line for line in metrics.splitlines() if "_" in line]
-    readable = ["First_call_ms", "Growth_kB_per_step", "Host_peak_MB", "Peak_MB", "Step_ms"]
-    assert names[:5] == readable
