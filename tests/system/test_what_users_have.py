@@ -504,9 +504,9 @@ ROWS = [
         files("", STORE),
         files(f"{FIT}/", words("report.html 0/report.html 1/report.html")),
         as_json(each("", "folder page problem")),
-        mlflow("gradient=none python_loop eager", LOOP_PARAMS, LOOP_METRICS),
-        mlflow("gradient=tape python_loop eager", LOOP_PARAMS, LOOP_METRICS),
-        above("fit: gradient", words("report.html fit.svg run.log")),
+        mlflow("gradient=none 3 python_loop eager", LOOP_PARAMS, LOOP_METRICS),
+        mlflow("gradient=tape 3 python_loop eager", LOOP_PARAMS, LOOP_METRICS),
+        above("fit: gradient, batch_size", words("report.html fit.svg run.log")),
     )),
     Row("found", "leak",
         "-m runner leak --json scenario=callable scenario.target=own:keeps "
