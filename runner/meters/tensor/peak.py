@@ -7,6 +7,8 @@ Each tensor of the step (or phase) of the peak has a part, by when it came and w
     kept             |   [----------------|---------------------------|----       outlasts it
     gradient         |        [-----------|--------)                  |           waits for it
     passing          |    [--)            |   [------)                |
+                  [--|--------------------|-----)                     |           held
+    passing          |                    |   [-----------------------|----       takes its place
 
 The peak is the first moment of most live bytes from the first event to the last before Python's
 collector runs and the release begins; where a steady step has as much as the phases before, it is
@@ -15,6 +17,7 @@ the step's. Those live at that moment sum to it exactly.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -91,13 +94,17 @@ class PeakFinder:
         around = self._find_range(found, at)
         inside = (births.born >= around.begin) & (births.born < around.end)
         outlasts = died >= around.end
+        given_up = (births.born < around.begin) & (died >= around.begin) & ~outlasts
+        replaces = _pair_off(births.requested, inside & outlasts, given_up)
         turns = self._find_turns(found, births.born[inside], births.label[inside], around.mark)
         # Waits for the gradient: a backward pass begins after its birth and before its death.
         next_turn = np.append(turns, NEVER)[np.searchsorted(turns, births.born, "right")]
         waits = next_turn <= died
         tensors = Tensors(
             label=births.label,
-            part=np.select([~inside, outlasts, waits], [HELD, KEPT, GRADIENT], PASSING),
+            part=np.select(
+                [~inside, replaces, outlasts, waits], [HELD, PASSING, KEPT, GRADIENT], PASSING
+            ),
             born_ns=np.where(inside, times[births.born], NONE),
             died_ns=np.where(outlasts, NONE, times[np.minimum(died, around.end - 1)]),
             bytes=births.requested,
@@ -127,3 +134,16 @@ class PeakFinder:
                 break
             latest, begin = one.mark, one.end
         return Range(Mark(latest.name, latest.step, int(times[begin]), end_ns), begin, end)
+
+
+def _pair_off(sizes: Ints, lasting: Bools, given_up: Bools) -> Bools:
+    """Return which of the lasting tensors take the place of one that is given up, of the same size:
+    a graph gives a variable a new buffer with each update, and nothing more is kept by that."""
+    places = Counter(sizes[given_up].tolist())
+    pairs = np.zeros(sizes.size, bool)
+    for row in np.flatnonzero(lasting).tolist():
+        size = int(sizes[row])
+        if places[size]:
+            places[size] -= 1
+            pairs[row] = True
+    return pairs

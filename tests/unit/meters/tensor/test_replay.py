@@ -244,6 +244,18 @@ def test_the_peak_is_split_into_what_was_there_what_stays_and_what_passes() -> N
     }
 
 
+def test_what_takes_the_place_of_what_was_held_is_not_kept() -> None:
+    """As a graph's update of a variable does; of three new ones of a size two have a place."""
+    story = Story().begin(Phase.BUILD).make(1, 500).make(2, 500).make(3, 70).end()
+    story.begin(Phase.STEPS, 0).make(4, 500).free(1).make(5, 500).free(2).make(6, 500)
+    story.make(7, 71).free(3).make(8, 900).free(8).end()
+
+    split = replayed(story.window()).split
+
+    assert (split.kept_bytes, split.passing_bytes) == (500 + 71, 1_000 + 900)
+    assert split.held_bytes == 0
+
+
 def test_what_waits_for_the_backward_pass_is_told_from_what_passes_where_ops_have_names() -> None:
     story = Story().begin(Phase.STEPS, 0)
     story.make(1, 100, op="model/dense/Relu", shape="[25]")  # lives until its gradient is taken
