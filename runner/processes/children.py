@@ -28,6 +28,9 @@ _START_SECONDS = 300.0
 """The longest that a zygote may take to load TensorFlow and fork: a minute on a machine that is
 very busy."""
 
+_MOST_DEADLINES = 3
+"""The longest that a child may take on a busy machine, as a multiple of its deadline."""
+
 _REPORT_SECONDS = 5.0
 """The longest that a zygote that is well takes to report how a killed child has ended."""
 
@@ -218,8 +221,10 @@ class Child:
         self._leaves_until = 0.0
 
     def follow(self, seconds: float, on_phase: Callable[[str], None]) -> tuple[Phase | None, End]:
-        """Sleep until it has finished or ended, or its time is over; return its last phase."""
-        deadline, phase, reader = time.monotonic() + seconds, None, LineReader()
+        """Sleep until it has finished or ended, or its time is over; return its last phase. Time in
+        which it waited for a processor does not count, up to a multiple of its time."""
+        started, phase, reader = time.monotonic(), None, LineReader()
+        deadline = started + seconds
         with selectors.DefaultSelector() as selector:
             for each in (self._channel, self._output, self._lifeline):
                 selector.register(each, selectors.EVENT_READ)
@@ -244,7 +249,10 @@ class Child:
                 elif self._lifeline in ready:
                     return phase, self._receive_end()
                 elif time.monotonic() >= deadline:
-                    return phase, DeadlinePassed(seconds)
+                    waited = process_tree.read_waited_seconds(self.pid)
+                    deadline = started + min(seconds + waited, _MOST_DEADLINES * seconds)
+                    if time.monotonic() >= deadline:
+                        return phase, DeadlinePassed(seconds)
 
     def _receive_end(self) -> Ended | ZygoteLost:
         ended = protocol.receive(self._lifeline)

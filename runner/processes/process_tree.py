@@ -61,6 +61,18 @@ def list_descendants(pid: int) -> Iterator[int]:
         yield from list_descendants(child)
 
 
+def read_waited_seconds(pid: int) -> float:
+    """Return how long a process was ready to run and had no processor: of its threads the longest.
+    0 where the kernel does not say."""
+    longest = 0
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
+            with suppress(OSError):  # the thread has ended
+                # Nanoseconds that it ran, nanoseconds that it waited, and how often it ran.
+                longest = max(longest, int(file.read_text().split()[1]))
+    return longest / 1e9
+
+
 def read_state(pid: int) -> str | None:
     """Return how the kernel spells it: R, S, D, T (stopped), Z (ended, not waited for), or None."""
     try:

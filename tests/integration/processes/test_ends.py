@@ -15,6 +15,7 @@ import pytest
 from runner.cell import TrialSpec
 from runner.config import Experiment
 from runner.errors import Interrupted
+from runner.processes import process_tree
 from runner.processes.server import TrialServer
 from runner.records import Phase, Status
 from runner.scenario import Scenario
@@ -99,6 +100,18 @@ def test_a_hang_ends_at_the_deadline(run_scenario: RunScenario, phase: str) -> N
     assert (outcome.status, outcome.phase) == (Status.TIMED_OUT, phase)
     assert outcome.reason is not None
     assert "deadline of 1 s" in outcome.reason
+
+
+@pytest.mark.parametrize(("waited", "least"), [(0.0, 1.0), (0.7, 1.7), (60.0, 3.0)])
+def test_time_without_a_processor_does_not_count(
+    run_scenario: RunScenario, monkeypatch: pytest.MonkeyPatch, waited: float, least: float
+) -> None:
+    """Up to three times the deadline."""
+    monkeypatch.setattr(process_tree, "read_waited_seconds", lambda pid: waited)
+    trial = run_scenario(Fault("hang", "steps"), measure=replace(BRIEF, timeout_seconds=1.0))
+    assert trial.outcome.status == Status.TIMED_OUT
+    assert trial.facts.seconds is not None
+    assert trial.facts.seconds >= least
 
 
 @pytest.mark.parametrize("kind", ["timing", "memory"])
