@@ -16,7 +16,7 @@ UPWARDS_TODAY: set[tuple[str, str]] = set()
 """What the redesign has still to turn round."""
 
 FOREIGN = {
-    "types": "cloudpickle tensorflow",
+    "types": "cloudpickle tensorflow yaml",
     "analysis": "numpy scipy",
     "processes": "",
     "meters": "google keras memray numpy tensorflow",
