@@ -238,6 +238,8 @@ class GrowingFunction(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=T
 
 MOST_TRACED_STEPS = 100
 """Of a host trial: what recurs shows in so many, but for what is too little to call a leak."""
+MOST_RARE_STEPS = 4 * MOST_TRACED_STEPS
+"""Of one in which something rose and stayed once or twice: it may recur, in every hundredth."""
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def _check_against_all_steps(
     if most * max(steps, HOST_STEPS) / 2 < HOST.floor_bytes:
         most = max(most, find_bound([found]) or 0.0) if found.bytes_per_step == 0 else most
         return replace(found, bytes_per_step=0.0, steps_needed=None, at_most_bytes_per_step=most)
-    if found.bytes_per_step:
+    if found.bytes_per_step and found.bytes_per_step <= (1 + _SURE) * most:
         return found
     if found.bytes_per_step is None:
         most = min(most, find_bound([found]) or most)

@@ -47,7 +47,8 @@ def make_parser() -> Parser:
     )
     parser.add_json(
         "{verdict, sentence, tensor_growth_bytes_per_step, host_growth_bytes_per_step, interval, "
-        "explained_bytes_per_step, holders, remedies}; of a sweep a list, each with its cell"
+        "explained_bytes_per_step, holders, remedies, notes}; of a sweep a list, each with its "
+        "cell"
     )
     parser.add_argument(
         "--no-remedies", action="store_true", help="measure and explain, and try nothing"

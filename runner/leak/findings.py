@@ -36,6 +36,15 @@ class Holder:
     """From a variable that the user knows down to what grows."""
     is_held: bool = False
     """What the chain ends at was emptied, and gave it back; else the chain only reaches it."""
+    events: int | None = None
+    """In how many of the traced steps it rose, where these were few."""
+    every_steps: float = 1.0
+    """The steps from one of these to the next."""
+
+    @property
+    def how_often(self) -> str:
+        """Return in which share of the steps it rises, where that is rare; else nothing."""
+        return f"1 in {self.every_steps:.0f} steps" if self.events else ""
 
     @property
     def where(self) -> str:
@@ -68,10 +77,12 @@ class Reason(Enum):
     NOT_FOUND = auto()
     EXPLANATION_FAILED = auto()
     """The host trial ended badly, or was not run: what it would have found is not known."""
+    TOO_RARE = auto()
+    """Something stayed, in so few of the traced steps that they don't tell how often it does."""
     TOO_FEW_STEPS = auto()
     """Something rose in the few steps that were traced, and nothing else says that it goes on."""
     CHILDREN_GROW = auto()
-    """The process itself does not; child processes are not counted."""
+    """The process itself does not; its child processes were looked at twice, and took more."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,9 @@ class LeakEvidence:
     """The largest first: those that rose in too few steps to say that they go on, where nothing
     else tells growth."""
     stopped: tuple[StoppedHolder, ...] = ()
+    rare: tuple[Holder, ...] = ()
+    """The largest first: those that rose and stayed in a few steps, which is not the growth of the
+    process, as far as it is known."""
     is_level_when_timed: bool = False
     """The timing trials, of more steps than can be traced, had to see what still rose then."""
     has_more_in_use: bool = False
@@ -102,6 +116,8 @@ class LeakEvidence:
     traced_steps: int = 0
     children: tuple[ChildProcesses, ChildProcesses] | None = None
     """Early and late, where the timing trials had any."""
+    children_steps: int = 0
+    """The steps between the two."""
     garbage_bytes: float = 0.0
     """Given back by Python's collector after the last step, where it had looked like growth."""
 
@@ -112,6 +128,14 @@ class LeakEvidence:
             return False
         early, late = self.children
         return late.count > early.count or late.bytes - early.bytes > max(2**20, early.bytes / 20)
+
+    @property
+    def children_growth(self) -> float:
+        """Return the bytes a step that child processes took more; 0 where they did not."""
+        if self.children is None or not self.are_children_growing:
+            return 0.0
+        early, late = self.children
+        return max(0.0, late.bytes - early.bytes) / max(1, self.children_steps)
 
     @property
     def holding(self) -> list[Holder]:
@@ -171,14 +195,18 @@ class Leak:
     seen: str = ""
     """For the terminal: the steps that it rests on."""
     notes: tuple[str, ...] = ()
-    """For the terminal: when memory will be full, what a pipeline holds, which trial ended."""
+    """When memory will be full, what a pipeline holds, which trial ended."""
 
     def to_json(self) -> dict[str, Any]:
         """Return every field that `leak --json` prints."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
-        del fields["notes"], fields["seen"], fields["host_bound_bytes_per_step"]
+        del fields["seen"], fields["host_bound_bytes_per_step"]
         fields["remedies"] = [remedy.to_json() for remedy in self.remedies]
-        for holder in fields["holders"]:
+        for holder, how_often in zip(
+            fields["holders"], [holder.how_often for holder in self.holders], strict=True
+        ):
+            del holder["events"], holder["every_steps"]
+            holder["what"] = "; ".join(filter(None, (holder["what"], how_often)))
             if not holder.pop("is_held") and holder["chain"]:
                 holder["what"] += "; the chain reaches it, and was not shown to hold it"
         return fields

@@ -3,7 +3,8 @@
 Core: standard library only. A line holds memory where it goes on: where the least that is held
 rises from each quarter of the traced steps to the next. What rises and stops in them was warm-up,
 or a buffer that fills. What rises by little, and not in nearly every step, may be Python's own
-objects that come and go: that it goes on takes more steps to tell.
+objects that come and go: that it goes on takes more steps to tell. What rises in a few steps alone
+and stays (an evaluation, a checkpoint) is kept, too: the growth that was timed says if it recurs.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from runner.facts import MOST_TRACED_STEPS, GrowingFunction, HostFindings, Survivor
 from runner.leak.findings import Holder, StoppedHolder
@@ -31,7 +33,8 @@ _ENOUGH_BYTES = MOST_TRACED_STEPS * LEAST_BYTES
 others."""
 
 _NEARLY_ALL = 0.9
-"""Share of the steps: what rises in so many of them goes on."""
+"""Share of the steps: what rises in so many of them goes on. Of a rise: what makes so much of it
+makes it."""
 
 _MOST_OF = 0.8
 """Share of what a kind grows by: a line that makes as much of it is taken to have made the rest."""
@@ -40,15 +43,25 @@ _CPP = ("native", "executable")
 """Kinds that no object of Python's stands for."""
 
 
-def find_holders(
-    held: HostFindings, is_known_to_grow: bool
-) -> tuple[list[Holder], list[Holder], list[StoppedHolder]]:
-    """Return the lines whose memory goes on growing; those that rose in too few steps to say so,
-    where nothing else says that the process grows; and, the largest first, those that stopped."""
+class TracedHolders(NamedTuple):
+    """The lines that were seen to take memory, by whether that goes on."""
+
+    growing: list[Holder]
+    unsure: list[Holder]
+    """They rose in too few steps to say so, and nothing else says that the process grows."""
+    stopped: list[StoppedHolder]
+    """The largest first."""
+    rare: list[Holder]
+    """They rose and stayed, each in a few steps."""
+
+
+def find_holders(held: HostFindings, is_known_to_grow: bool) -> TracedHolders:
+    """Return the lines whose memory rose while it was traced."""
     by_line: dict[tuple[str, str | None, int | None], list[Survivor]] = defaultdict(list)
     for each in _assign_threadless(_assign_threads(held)):
         by_line[each.kind, each.file, each.line].append(each)
     found, unsure, stopped = list[Holder](), list[Holder](), list[StoppedHolder]()
+    rare = list[Holder]()
     for (kind, file, line), survivors in by_line.items():
         size = _add_up(each.bytes for each in survivors)
         count = round(rate_series(_add_up(each.count for each in survivors)), 3)
@@ -56,17 +69,25 @@ def find_holders(
         holder = Holder(
             kind, float(round(rate_series(size))), count, file, line, largest.code, largest.what
         )
+        events = _list_rare_events(size)
+        if events:
+            holder = _rate_events(holder, events, len(size) - 1)
         if is_growing(size) and rate_series(size) >= LEAST_BYTES / 4:
             (found if is_known_to_grow or _goes_on(size) else unsure).append(holder)
-        elif _has_stopped(size):
+            continue
+        if _has_stopped(size):
             stopped.append(StoppedHolder(kind, holder.where, holder.what, size[-1]))
+        if events and holder.bytes_per_step >= LEAST_BYTES / 4:
+            rare.append(holder)
     for mapping in held.mappings:
         size = list(map(float, mapping.bytes))
         if is_growing(size) and rate_series(size) >= LEAST_BYTES / 4:
             holder = Holder("native", float(round(rate_series(size))), what=mapping.what)
             (found if is_known_to_grow or _goes_on(size) else unsure).append(holder)
     stopped.sort(key=lambda each: -each.bytes)
-    return list(_add_chains(found, held)), unsure, stopped
+    return TracedHolders(
+        list(_add_chains(found, held)), unsure, stopped, list(_add_chains(rare, held))
+    )
 
 
 def sum_survivors(held: HostFindings) -> tuple[float, float]:
@@ -94,6 +115,34 @@ def is_growing(series: Sequence[float]) -> bool:
     least = [min(series[begin:end]) for begin, end in pairwise(bounds)]
     rises = [later - earlier for earlier, later in pairwise(least)]
     return min(rises) > max(0.0, statistics.median(rises) / 4)
+
+
+def _list_rare_events(series: Sequence[float]) -> list[tuple[int, float]]:
+    """Return the steps in which it has risen for good, each with the bytes, where a few of them
+    make nearly all of the rise; else none. What stays is the least of what is there from then
+    on."""
+    stays = list(accumulate(reversed(series), min))[::-1]
+    rises = [later - earlier for earlier, later in pairwise(stays)]
+    largest = max(rises)
+    events = [(step, rise) for step, rise in enumerate(rises) if rise > largest / 4]
+    is_all = sum(rise for _, rise in events) >= _NEARLY_ALL * sum(rises)
+    return events if is_all and len(events) * ENOUGH_STEPS < len(series) else []
+
+
+def _rate_events(holder: Holder, events: Sequence[tuple[int, float]], steps: int) -> Holder:
+    """Return the holder with what its events add up to a step; of one event, at the rate of once in
+    all steps."""
+    every = float(steps)
+    if len(events) > 1:
+        every = (events[-1][0] - events[0][0]) / (len(events) - 1)
+    once = sum(rise for _, rise in events) / len(events)
+    return replace(
+        holder,
+        bytes_per_step=float(round(once / every)),
+        count_per_step=round(1 / every, 3),
+        events=len(events),
+        every_steps=every,
+    )
 
 
 def _goes_on(series: Sequence[float]) -> bool:

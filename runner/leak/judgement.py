@@ -24,10 +24,12 @@ that part. The first row of this table that applies decides:
     13     it is 0, and something rose and stopped                              fills
     14     it is 0                                                              flat
     15     malloc keeps more than a fifth of it free                            flat
-    16     else: nobody was found                                               unclear
+    16     something rose in a few traced steps, and that is not its growth     unclear
+    17     else: nobody was found                                               unclear
 
-Where that is flat or fills, and child processes take more than they did, it is unclear: they are
-not counted.
+What rose in a few traced steps alone holds where it is the growth, one event more or less. Where
+the verdict is flat or fills, and child processes take more than they did, it is unclear: they were
+looked at twice. Where it grows, theirs is part of the growth.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from runner.analysis.growth import HOST, find_usual_bound, judge_host
 from runner.facts import MOST_TRACED_STEPS, MallocBooks
 from runner.leak import sentences
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
-from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, find_holders
+from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, TracedHolders, find_holders
 from runner.records import Record, Status
 
 _LITTLE = 0.1
@@ -49,6 +51,9 @@ _LITTLE = 0.1
 
 _MUCH = 0.2
 """Share of host growth: where malloc keeps more, and nothing else was found, it is that."""
+
+_OFF = 0.2
+"""Share by which resident memory may rise less, or more, than what was traced explains."""
 
 _POOLED_BYTES = 262_144
 """Larger tensors come from regions that TensorFlow takes ahead, on a CPU."""
@@ -116,6 +121,8 @@ def _decide_alone(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
         return full if evidence.stopped else flat
     if evidence.kept_by_malloc > _MUCH * host:
         return LeakVerdict.FLAT, Reason.KEPT_BY_MALLOC
+    if sum(each.bytes_per_step for each in evidence.rare) > _LITTLE * host:
+        return LeakVerdict.UNCLEAR, Reason.TOO_RARE
     is_in_use = evidence.in_use_per_step > host / 2
     return LeakVerdict.UNCLEAR, Reason.PAST_THE_TRACER if is_in_use else Reason.NOT_FOUND
 
@@ -126,7 +133,9 @@ def gather_evidence(record: Record) -> LeakEvidence:
     tensor = record.metrics.get("tensor_growth_bytes_per_step")
     traced = next((each.facts.held for each in record.trials if each.facts.held), None)
     is_known_to_grow = host is not None and host > 0
-    holders, unsure, stopped = find_holders(traced, is_known_to_grow) if traced else ([], [], [])
+    holders, unsure, stopped, rare = (
+        find_holders(traced, is_known_to_grow) if traced else TracedHolders([], [], [], [])
+    )
     little: list[Holder] = []
     if sum(each.bytes_per_step for each in holders) < LEAST_BYTES:
         holders, little = [], holders
@@ -139,6 +148,10 @@ def gather_evidence(record: Record) -> LeakEvidence:
         holders.append(Holder("tensor", tensor, what=what))
     holders = _correct_pooled(holders, tensor or 0.0)
     explained = _sum_on_host(record, holders)
+    recurring = [holder for holder in rare if holder.events != 1]
+    if host and _explains(recurring, host - explained):
+        holders, rare = [*holders, *recurring], []
+        explained = _sum_on_host(record, holders)
     timed = [judge_host(trial) for trial in record.trials if trial.kind == "timing"]
     judged = [each for each in timed if each is not None]
     bound = find_usual_bound(judged)
@@ -161,14 +174,24 @@ def gather_evidence(record: Record) -> LeakEvidence:
         tuple(little),
         tuple(sorted(unsure, key=lambda each: -each.bytes_per_step)),
         tuple(stopped),
+        tuple(sorted(rare, key=lambda each: -each.bytes_per_step)),
         is_level_when_timed,
         any(_added_in_use(each) > HOST.floor_bytes for each in books),
         _rise_of_books(books, lambda each: each.in_use_bytes),
         failed,
         traced.steps if traced else 0,
         max(children, key=lambda pair: pair[1].bytes, default=None),
+        max((each.steps.host_steps for each in record.trials), default=0),
         max((each.collected_bytes for each in judged), default=0.0),
     )
+
+
+def _explains(rare: Sequence[Holder], growth: float) -> bool:
+    """Return True if what rose in a few steps is the growth, one event more or less."""
+    rates = [(holder.bytes_per_step, 1 / (holder.events or 1)) for holder in rare]
+    fewer = sum(rate * (1 - of_one) for rate, of_one in rates)
+    more = sum(rate * (1 + of_one) for rate, of_one in rates)
+    return (1 - _OFF) * fewer <= growth <= (1 + _OFF) * more
 
 
 def _sum_on_host(record: Record, holders: Sequence[Holder]) -> float:

@@ -25,15 +25,19 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
     host, stopped = evidence.host, evidence.stopped
     match reason:
         case Reason.HELD:
-            total = host or evidence.explained or evidence.tensor or 0
-            whom = [
-                f"{format_bytes(each.bytes_per_step)} {_describe_holder(each)} at {each.where}"
-                for each in leak.main_holders
-            ]
+            known = host or evidence.explained or evidence.tensor or 0
+            total = known + evidence.children_growth
+            whom = list(map(_describe_part, leak.main_holders))
             more = f", and {len(whom) - 2} more" if len(whom) > 2 else ""
-            by_whom = f": {', '.join(whom[:2])}{more}" if whom else ""
-            is_little = total > 0 and _forecast_end(record, total)[1]
-            scale = ", too little to act on" if is_little else ""
+            parts = [f"{', '.join(whom[:2])}{more}"] if whom else []
+            if evidence.children_growth:
+                parts.append(f"{format_bytes(evidence.children_growth)} in child processes")
+            by_whom = f": {'; '.join(parts)}" if parts else ""
+            scale = ""
+            if host is None:  # what was found is a part of what nobody knows
+                scale = " at least"
+            elif total > 0 and _forecast_end(record, total)[1]:
+                scale = ", too little to act on"
             return f"grows {format_bytes(total)} a step{scale}{by_whom}"
         case Reason.LEVELS_OFF:
             first = leak.holders[0]
@@ -81,6 +85,16 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             )
         case Reason.CHILDREN_GROW:
             return f"unclear: {_describe_children(evidence)}; the process itself does not grow"
+        case Reason.TOO_RARE:
+            first = evidence.rare[0]
+            times = "once" if first.events == 1 else f"{first.events} times"
+            return (
+                f"unclear: resident memory grows {format_bytes(host or 0)} a step, and what stayed "
+                f"came too rarely to say that it is that: "
+                f"{format_bytes(first.bytes_per_step * first.every_steps)} "
+                f"{_describe_holder(first)} at {first.where}, {times} in {evidence.traced_steps} "
+                "traced steps"
+            )
         case Reason.PAST_THE_TRACER:
             return (
                 f"unclear: resident memory grows {format_bytes(host or 0)} a step and is in use, "
@@ -93,6 +107,14 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
                 "that stays was found: run it with more steps (measure=standard), or it was taken "
                 "past the tracer"
             )
+
+
+def _describe_part(holder: Holder) -> str:
+    size = f"{format_bytes(holder.bytes_per_step)} {_describe_holder(holder)} at {holder.where}"
+    if not holder.events:
+        return size
+    once = holder.bytes_per_step * holder.every_steps
+    return f"{size} ({format_bytes(once)}, {holder.how_often})"
 
 
 def _describe_holder(holder: Holder) -> str:
@@ -114,12 +136,14 @@ def describe_steps(record: Record) -> str:
 def _describe_children(evidence: LeakEvidence) -> str:
     assert evidence.children is not None
     early, late = evidence.children
-    rise = "did not rise"
-    if evidence.are_children_growing:
-        many = f"from {early.count} to {late.count}, " if late.count > early.count else ""
-        rise = f"rose {many}from {format_bytes(early.bytes)} to {format_bytes(late.bytes)} resident"
-    processes = "process is" if late.count == 1 else "processes are"
-    return f"{late.count} child {processes} not counted, and {rise} while steps were timed"
+    processes = "process" if late.count == 1 else "processes"
+    if not evidence.are_children_growing:
+        return f"{late.count} child {processes} took no more while steps were timed"
+    sizes = f"from {format_bytes(early.bytes)} to {format_bytes(late.bytes)} resident"
+    rate = f"{format_bytes(evidence.children_growth)} a step"
+    if late.count > early.count:
+        return f"child processes rose from {early.count} to {late.count}, {sizes}: {rate}"
+    return f"{late.count} child {processes} took more, {sizes}: {rate}"
 
 
 def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[str]:
@@ -129,9 +153,8 @@ def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[s
         yield f"{amount} a step stay at {each.where}, {each.what}: too little to call it a leak"
     if evidence.children and leak.verdict is not LeakVerdict.UNCLEAR:
         yield _describe_children(evidence)
-    growth = leak.host_growth_bytes_per_step or leak.explained_bytes_per_step or 0
-    if growth > 0 and leak.verdict is LeakVerdict.GROWS:
-        yield _forecast_end(record, growth)[0]
+    if leak.verdict is LeakVerdict.GROWS:
+        yield from _list_forecasts(record, leak, evidence.children_growth)
     for trial in record.trials:
         if trial.facts.held:
             yield from describe_resources(trial.facts.held)
@@ -141,6 +164,22 @@ def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[s
         if not trial.outcome.completed:
             lines = (trial.outcome.reason or "").strip().splitlines() or [""]
             yield f"the {trial.kind} trial ended {trial.outcome.status}: {lines[0]}"
+
+
+def _list_forecasts(record: Record, leak: Leak, of_children: float) -> Iterator[str]:
+    """Yield when memory will be full, and of which growth that is known where that is a part."""
+    host, part = leak.host_growth_bytes_per_step, leak.explained_bytes_per_step
+    growth = (host or part or 0) + of_children
+    if growth <= 0:
+        return
+    forecast = _forecast_end(record, growth)[0]
+    if host is not None:
+        yield forecast
+        return
+    bound = leak.host_bound_bytes_per_step
+    most = "" if bound is None else f": at most {format_bytes(bound)} a step"
+    yield f"the growth of resident memory is not known{most}"
+    yield f"by what is known of it, {forecast.partition('; too slow')[0]}, or sooner"
 
 
 _HARMLESS_SECONDS = 30 * 86400.0

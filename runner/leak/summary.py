@@ -48,7 +48,7 @@ def _list_holders(leak: Leak) -> Iterator[str]:
         place = f"{each.where}   {each.code}" if each.code else each.where
         how = "held by" if each.is_held else "reached by"
         chain = f"{how} {' > '.join(each.chain)}" if each.chain else ""
-        where = "\n".join(filter(None, (place, each.what, chain)))
+        where = "\n".join(filter(None, (place, each.what, each.how_often, chain)))
         rows.append([_format_size(each.bytes_per_step), each.kind, times, where])
     yield ""
     yield from (f"  {line}" for line in align_columns(rows, widths=[11, 10, 6]))

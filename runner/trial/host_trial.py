@@ -1,13 +1,15 @@
 """Run a host trial: what grows on the host from step to step, and who holds it. Child side.
 
-    build  first call  3 steps | 3 to 100 steps          | 3 to 100 steps            | release
+    build  first call  3 steps | 3 to 400 steps          | 3 to 400 steps            | release
                                | every allocation traced | between two looks: at     |
                                | (`survivors`): how much | Python's objects          |
                                | stays, of what kind,    | (`holders`), at threads'  |
                                | from which line         | stacks, at data pipelines |
 
-No step is timed. What recurs shows in each of them, so a few dozen are enough; of slow ones three,
-which name what grows and leave it to the timing trials to say that it goes on.
+No step is timed. What recurs shows in each of them, so a hundred are enough; of slow ones three,
+which name what grows and leave it to the timing trials to say that it goes on. Where something rare
+was seen once or twice (an evaluation, a checkpoint), more are traced, until it was seen three times
+or the time is over.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from functools import partial
 from typing import Any
 
 from runner.errors import RunnerError
-from runner.facts import MOST_TRACED_STEPS, HostFindings
+from runner.facts import MOST_RARE_STEPS, MOST_TRACED_STEPS, HostFindings
 from runner.meters import collector
 from runner.meters.clock import Clock
 from runner.meters.host.holders import HolderSearch
 from runner.meters.host.mappings import MappingMeter
 from runner.meters.host.pipelines import PipelineMeter
+from runner.meters.host.rare_events import RareEvents
 from runner.meters.host.resources import ResourceMeter
 from runner.meters.host.survivors import SurvivorMeter
 from runner.meters.host.threads import ThreadMeter
@@ -102,6 +105,7 @@ def take_phases(
 
     threads, pipelines, holders = ThreadMeter(), PipelineMeter(), HolderSearch()
     mappings, resources = MappingMeter(), ResourceMeter()
+    events = RareEvents()
     survivors.start()
     is_over = (yield from take_beginning(meter, settle)) is Answer.OVER
     for _ in range(WARMUP_STEPS):
@@ -110,7 +114,8 @@ def take_phases(
     resources.mark()
     survivors.mark()
     traced, seconds, limit = 0, 0.0, _TimeLimit(most_seconds)
-    while limit.allows(traced):
+    most = MOST_TRACED_STEPS
+    while limit.allows(traced, most):
         began = Clock.seconds()
         collector.collect()  # empties free lists, in which a step would find memory of our own
         if not (yield from take_step()):
@@ -119,7 +124,10 @@ def take_phases(
         threads.mark()
         resources.mark()
         survivors.mark()
+        events.note()
         traced += 1
+        if traced >= MOST_TRACED_STEPS:
+            most = MOST_RARE_STEPS if events.may_recur() else MOST_TRACED_STEPS
     survivors.stop()
     if not traced:
         raise RunnerError(
@@ -134,7 +142,7 @@ def take_phases(
     holders.begin()
     mappings.mark()
     more, limit = 0, _TimeLimit(most_seconds / 2)
-    while limit.allows(more):
+    while limit.allows(more, max(traced, LEAST_STEPS)):
         if not (yield from take_step()):
             break
         more += 1
@@ -171,7 +179,7 @@ class _TimeLimit:
         self._computed = Clock.computed_seconds() + seconds
         self._at = Clock.seconds() + BUSY * seconds
 
-    def allows(self, steps: int) -> bool:
+    def allows(self, steps: int, most: int) -> bool:
         """Return True if one more step is to be taken after so many."""
         has_time = Clock.computed_seconds() < self._computed and Clock.seconds() < self._at
-        return steps < LEAST_STEPS or (steps < MOST_TRACED_STEPS and has_time)
+        return steps < LEAST_STEPS or (steps < most and has_time)

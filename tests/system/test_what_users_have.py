@@ -396,7 +396,7 @@ STRATEGY = """
     record"""
 LEAK = """
     verdict sentence tensor_growth_bytes_per_step host_growth_bytes_per_step interval
-    explained_bytes_per_step holders remedies"""
+    explained_bytes_per_step holders remedies notes"""
 HOLDER = "kind bytes_per_step count_per_step file line code what chain"
 REMEDY = "change command growth_bytes_per_step verdict"
 

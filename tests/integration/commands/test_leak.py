@@ -39,7 +39,7 @@ def test_it_names_the_line_what_holds_it_and_what_helps(warm_cli: Cli, outputs: 
     told = json.loads(answer.stdout)
     assert set(told) == {
         *("verdict", "sentence", "tensor_growth_bytes_per_step", "host_growth_bytes_per_step"),
-        *("interval", "explained_bytes_per_step", "holders", "remedies"),
+        *("interval", "explained_bytes_per_step", "holders", "remedies", "notes"),
     }
     assert told["verdict"] == "grows"
     holder = told["holders"][0]

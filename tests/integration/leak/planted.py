@@ -192,6 +192,20 @@ def collected_late() -> Callable[[], None]:
     return step
 
 
+# What happens rarely.
+
+
+def every_fiftieth() -> Callable[[], None]:
+    """As an evaluation that logs."""
+    counter, log = iter(range(10**9)), list[Any]()
+
+    def step() -> None:
+        if next(counter) % 50 == 7:
+            log.append(np.ones(8192))  # leak: python
+
+    return step
+
+
 # What no tracer sees.
 
 

@@ -179,9 +179,9 @@ def judge_program(program: Program) -> tuple[ProcessGrowth, int]:
     return judge_resident(kept.values, kept.stride, books, collected), steps
 
 
-def grade(rate: float, found: ProcessGrowth, steps: int) -> Iterator[str]:
+def grade(rate: float, answer: ProcessGrowth, steps: int) -> Iterator[str]:
     """Yield what is wrong with an answer: `false verdict`, `false bound`, `off`, `unknown`."""
-    said, bound = found.bytes_per_step, found.at_most_bytes_per_step
+    said, bound = answer.bytes_per_step, answer.at_most_bytes_per_step
     if said and not rate:
         yield "false verdict"
     elif said and abs(said - rate) > _OFF * rate:
@@ -200,7 +200,7 @@ def count_faults(count: int, seed: int) -> dict[str, Counter[str]]:
     faults: dict[str, Counter[str]] = {}
     for _ in range(count):
         program = make_program(random)
-        found, steps = judge_program(program)
+        answer, steps = judge_program(program)
         of_kind = faults.setdefault(program.kind, Counter())
-        of_kind.update(["programs", *grade(program.rate, found, steps)])
+        of_kind.update(["programs", *grade(program.rate, answer, steps)])
     return faults
