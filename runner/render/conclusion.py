@@ -110,7 +110,9 @@ def describe_effect(effect: Effect) -> str:
     if effect.trend and effect.trend.ratio:
         ratios = [row.ratio for row in effect.rows if row.ratio]
         amount, than = _describe_ratios([effect.trend.ratio])
-        cells = f"{min(ratios):,.3g} to {max(ratios):,.3g}" + " times" * (than == "than")
+        cells = f"{_write_times(min(ratios))} to {_write_times(max(ratios))}" + " times" * (
+            than == "than"
+        )
         against = effect.less if has_more(effect.trend) else effect.more
         parts = [f"{amount} {than} {other} on average ({cells})"]
         parts += (
@@ -147,7 +149,7 @@ def describe_size(effect: Effect) -> str:
         return "same" if effect.is_none else "unclear"
     rows = [effect.trend] if effect.trend else effect.rows
     ratios = [row.ratio for row in rows if row.ratio]
-    return f"{join_range(f'{min(ratios):,.3g}', f'{max(ratios):,.3g}')}×" if ratios else ""
+    return f"{join_range(*map(_write_times, (min(ratios), max(ratios))))}×" if ratios else ""
 
 
 def _write_place(effect: Effect, rows: Sequence[ComparisonRow]) -> str:
@@ -180,10 +182,14 @@ def _describe_ratios(ratios: Sequence[float]) -> tuple[str, str]:
     """Return `12 to 16 times as much` and `as`, or `10 to 20 % more` and `than`."""
     low, high = min(ratios), max(ratios)
     if high >= _TWICE:
-        return f"{join_range(f'{low:,.3g}', f'{high:,.3g}')} times as much", "as"
+        return f"{join_range(_write_times(low), _write_times(high))} times as much", "as"
     shares = sorted((abs(low - 1), abs(high - 1)))
     words = join_range(*map(_write_share, shares))
     return f"{words} % {'more' if high > 1 else 'less'}", "than"
+
+
+def _write_times(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 1000 else f"{ratio:.3g}"
 
 
 def _write_share(share: float) -> str:

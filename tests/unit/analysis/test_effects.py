@@ -115,6 +115,11 @@ def test_a_place_of_many_values_is_counted_and_not_listed() -> None:
     assert "eager needs 3 times as much as graph with op a or b, as much in 5 of 7" in words
 
 
+def test_thousands_are_written_out() -> None:
+    words = describe_sweep(sweep(lambda iterations: iterations * 1e3, iterations=(1, 4000)))
+    assert words.startswith("Peak memory: iterations 4000 needs 4,000 times as much as 1.")
+
+
 def test_of_several_values_those_that_differ_most_are_compared() -> None:
     sizes = {"sgd": 3e6, "adam": 7e6, "nadam": 9e6, "lion": 6e6}
     records = sweep(lambda optimizer: sizes[optimizer], optimizer=tuple(sizes))
