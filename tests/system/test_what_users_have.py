@@ -470,7 +470,7 @@ ROWS = [
         as_json(words("status then now differs rows") | each("rows", COMPARED)),
     )),
     Row("run", "compare two runs", "-m runner compare FIRST latest --json --allocations", (
-        as_json(each("", f"{COMPARED} fails") | HELD),
+        as_json(each("", f"{COMPARED} fails") | HELD | words("[].held.scenario")),
     )),
     Row("run", "clean, asked", "-m runner clean FIRST --json", (
         as_json(each("", "folder bytes tracked_runs deleted reason")),
@@ -511,7 +511,7 @@ ROWS = [
     Row("found", "leak",
         "-m runner leak --json scenario=callable scenario.target=own:keeps "
         "measure.timing_processes=1", (
-        files(f"{LEAKS}/", words("leak.json run.log")),
+        files(f"{LEAKS}/", words("leak.json run.log") | PAGE),
         plan_of(LEAKS),
         cell(f"{LEAKS}/0", OWN_RECORD | HOST_TRIAL | CELL, OWN_CONFIG),
         cell(f"{LEAKS}/1", OWN_RECORD | CELL, OWN_CONFIG),
