@@ -168,6 +168,13 @@ def replace_file(path: Path) -> Iterator[Path]:
         raise
 
 
+def remove_left_scratch(folder: Path, name: str) -> None:
+    """Remove what a killed process has left of a file that only one process writes."""
+    for left in folder.glob(f".{name}.*"):
+        if re.fullmatch(r"[0-9a-f]{16}", left.suffix[1:]):
+            left.unlink(missing_ok=True)
+
+
 def write_text(path: Path, text: str) -> Path:
     """Write a file whole or not at all; return its path."""
     with replace_file(path) as scratch:

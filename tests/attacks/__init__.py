@@ -5,5 +5,6 @@ sweeps.py       sweeps whose files, folders and temporary files are damaged unde
 exceptions.py   exceptions of which nothing can be read
 programs.py     programs that break what the runner stands on, each in a child of one warm server
 breaks.py       what these programs break: the child's side
+faults.py       a fault at each call that writes, syncs, renames or deletes
 classes.py      all of them, by name
 """
