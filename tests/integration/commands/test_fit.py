@@ -59,7 +59,6 @@ def test_the_answer_completes_the_next_value_ran_out_and_strategies_are_compared
         *(*TAPED, "scenario.iterations=4", "scenario.gradient=tape,none", *BRIEF),
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
     taped, untaped = json.loads(done.stdout)
     assert taped["strategy"] == "scenario.gradient=tape"
     assert taped["vary"] == "scenario.iterations"
@@ -77,6 +76,9 @@ def test_the_answer_completes_the_next_value_ran_out_and_strategies_are_compared
     assert record.metrics == taped["metric_at_largest"]
 
     probes = [json.loads(line) for line in (folder / "probes.jsonl").read_text().splitlines()]
+    for probe in probes:  # each has its line, as no terminal is there
+        line = f"{probe['strategy']} · scenario.iterations={probe['value']}, memory trial"
+        assert sum(each.startswith(line) for each in done.stderr.splitlines()) == 1, done.stderr
     failed = [probe for probe in probes if not probe["fits"]]
     assert [probe["value"] for probe in failed] == [taped["fails"]]
     assert failed[0]["out_of_memory"]["op"] == "MatMul"
