@@ -89,7 +89,7 @@ COMPLETED = Outcome(Status.COMPLETED)
 
 THREAD_STACKS, THREAD_START = "stacks of threads", "what Python takes to start a thread"
 """What threads hold by being there, as a host trial calls it; by itself it has no line."""
-ONEDNN = "oneDNN's kernels, one for each shape"
+ONEDNN = "oneDNN's kernels and buffers"
 """What TensorFlow's library for the CPU keeps: code that it makes, and buffers."""
 
 

@@ -50,7 +50,7 @@ def _suggest_for_op(what: str) -> str | None:
     if what in (THREAD_STACKS, THREAD_START):
         return "let the threads end, or hand work to a pool: concurrent.futures.ThreadPoolExecutor"
     if what.startswith(ONEDNN):
-        return "pad the arguments to a few shapes, or say TF_ENABLE_ONEDNN_OPTS=0"
+        return "say TF_ENABLE_ONEDNN_OPTS=0; where shapes differ, pad them to a few"
     if _OF_KERAS.search(what):
         return "call the model itself, `model(batch)`: Keras makes a pipeline for each call here"
     if "iterator" in what:
@@ -73,8 +73,8 @@ def _suggest_for_container(holder: Holder) -> str | None:
     name, link = _name_container(way)
     if name is None:
         return None
-    if library := _LIBRARY.search(link):
-        return f"make the {held} that {library[1]} keeps once, outside of the step"
+    if _LIBRARY.search(link):  # nobody can bound it, and what the user's line makes is not known
+        return None
     bound = (
         f"bound `{name}`: drop its oldest key"
         if ", a dict" in way[-1]

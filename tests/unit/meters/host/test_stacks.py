@@ -78,7 +78,7 @@ def test_what_onednn_keeps_is_no_executable_of_xlas() -> None:
     found = of(OP, NORMAL, USER, native=native)
     assert found is not None
     assert found.kind == "native"
-    assert found.what.startswith("oneDNN's kernels, one for each shape under random_normal")
+    assert found.what.startswith("oneDNN's kernels and buffers under random_normal")
 
 
 def test_what_grappler_makes_with_mlir_is_a_graph() -> None:
