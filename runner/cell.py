@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -119,15 +119,17 @@ class SearchSpec:
 
 @dataclass(frozen=True)
 class ClusterSpec:
-    """The workers that are to run a sweep's cells."""
+    """The workers of Dask that are to run a sweep's cells."""
 
-    kind: Literal["submitit_slurm", "ray"]
-    """As the word has it."""
+    launcher: str
+    """As the word has it: dask, or slurm for short."""
     workers: int
-    options: Mapping[str, Any]
-    """The options of a worker, without those that the words leave to the cluster. For Slurm:
-    submitit's parameters by their own names; of Ray: `init` for `ray.init`, and `remote` for
-    `ray.remote`."""
+    address: str | None = None
+    """The scheduler's that is there; None: a cluster is started."""
+    cluster: str = "local"
+    """The kind of cluster that is started."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """That cluster's own fields, without those that the words leave to it."""
 
 
 @dataclass(frozen=True)

@@ -49,9 +49,9 @@ UNTRACKED = Tracking("none", None, "runner")
 
 
 LONGEST = (
-    *("system/real_case/test_real_case.py", "system/cluster/test_cluster.py"),
+    *("system/real_case/test_real_case.py", "system/cluster/test_nodes.py"),
     *("system/script/test_leak_and_fit.py", "system/leak/test_planted.py"),
-    *("system/cluster/test_ray.py", "system/cluster/test_slurm.py", "system/test_hostile.py"),
+    *("system/cluster/test_slurm.py", "system/test_hostile.py"),
     *("system/test_what_users_have.py", "system/leak/test_holders.py"),
     *("system/processes/test_kills.py", "integration/scenarios/test_contract.py"),
     *("integration/processes/test_ends.py", "integration/scenarios/test_training.py"),

@@ -73,6 +73,4 @@ def measure_and_print(
     if result.stopped:
         kept = "; what was finished is kept." if isinstance(result.stopped, Interrupted) else ""
         print(f"runner: {result.stopped}{kept}", file=sys.stderr)
-        if result.still_running:
-            print(f"  {result.still_running}", file=sys.stderr)
     return result

@@ -27,7 +27,7 @@ def compose_plan(words: Sequence[str], alone: str = "") -> Plan:
         )
     if alone and plan.cluster:
         raise BadInput(
-            f"hydra/launcher={plan.cluster.kind}: {alone} runs on this machine only.",
+            f"hydra/launcher={plan.cluster.launcher}: {alone} runs on this machine only.",
             "Leave it out.",
         )
     return plan

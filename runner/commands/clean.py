@@ -174,7 +174,7 @@ def _clean(folder: Path, store: MlflowStore | None, *, is_sure: bool) -> Cleaned
     size = sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
     result = Cleaned(str(folder), size)
     with folders.lock_folder(folder) as is_free:
-        if not (is_free and all(_is_free(cell) for cell in folder.glob("*/"))):
+        if not is_free:
             return replace(result, reason="it is still running")
         try:
             if store:  # first: what can't be deleted there is kept here, for another time
@@ -189,9 +189,3 @@ def _clean(folder: Path, store: MlflowStore | None, *, is_sure: bool) -> Cleaned
     with suppress(OSError):  # other runs of that day
         folder.parent.rmdir()
     return replace(result, deleted=True)
-
-
-def _is_free(cell: Path) -> bool:
-    """Return False for a cell that a cluster goes on with, when its sweep has been left."""
-    with folders.lock_folder(cell) as is_free:
-        return is_free

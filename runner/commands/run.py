@@ -25,7 +25,7 @@ Measures what TensorFlow does with memory: exact peaks, honest times, in a proce
 What can be set: scenario, execution, device, measure, tracking, experiment (groups: NAME=CHOICE),
 batch_size, seed, resume, and every field below a group (scenario.size=200, measure.steps=500).
 With -m also: hydra/sweeper=optuna search.objectives=[METRIC,...] (few cells of a large grid), and
-hydra/launcher=submitit_slurm or ray (workers of a cluster take the cells).
+hydra/launcher=dask or slurm (workers of a cluster take the cells).
 `python -m runner list` shows every choice, a line each. Choices of your own, in a folder with the
 same groups, are found with --config-dir DIR, before or after any verb.
 
@@ -69,7 +69,6 @@ def measure_words(words: Sequence[str], *, as_json: bool = False, shows_log: boo
         # Imported only now, so that a mistake in the words is answered fast.
         from runner.commands._measurement import measure_and_print
         from runner.engine import folders
-        from runner.engine.cluster.executor import ClusterExecutor
         from runner.engine.events import Result
         from runner.engine.grid import Grid
         from runner.engine.requests import Executor, Source
@@ -95,9 +94,11 @@ def measure_words(words: Sequence[str], *, as_json: bool = False, shows_log: boo
             return summarize_run(folder, seconds)
 
         source: Source = Grid(plan)
-        executor: Executor = (
-            ClusterExecutor(plan.cluster) if plan.cluster else LocalExecutor(server)
-        )
+        executor: Executor = LocalExecutor(server)
+        if plan.cluster:
+            from runner.engine.cluster.executor import ClusterExecutor  # with Dask
+
+            executor = ClusterExecutor(plan.cluster)
         if plan.search:
             from runner.compose.words import mask_override
             from runner.search.source import SearchSource  # with Optuna

@@ -1,4 +1,4 @@
-"""Workers of a cluster, `hydra/launcher=submitit_slurm` or `ray`: what the words say of them.
+"""Workers of Dask, `hydra/launcher=dask` or `slurm`: what the words say of them.
 
 Nothing is started here. The defaults are in `conf/hydra/launcher/`.
 """
@@ -6,94 +6,82 @@ Nothing is started here. The defaults are in `conf/hydra/launcher/`.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any
+from importlib.util import find_spec
+from typing import Any, Literal
 
-from msgspec import Meta
 from omegaconf import DictConfig, OmegaConf
 
 from runner.cell import ClusterSpec
-from runner.config import Count, NonNegative, build_checked
+from runner.config import Count, build_checked
 from runner.errors import BadInput
 
-Bytes = Annotated[int, Meta(ge=1, le=10**15)]
-Amount = Annotated[float, Meta(ge=1e-3, le=1e9)]
-Share = Annotated[float, Meta(ge=0, le=1e6)]
+Kind = Literal["local", "slurm", "pbs", "lsf", "sge", "htcondor", "oar", "ssh"]
 
 
 @dataclass(frozen=True)
-class _Slurm:
+class _Dask:
     workers: Count
-    timeout_min: Count | None
-    cpus_per_task: Count | None
-    mem_gb: Amount | None
-    gpus_per_node: Count | None
-    partition: str | None
-    account: str | None
-    qos: str | None
-    constraint: str | None
-    exclude: str | None
-    gres: str | None
-    comment: str | None
-    setup: list[str] | None
-    additional_parameters: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class _Ray:
-    workers: Count
-    ray: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _RayInit:
     address: str | None
-    namespace: str | None
-    object_store_memory: Bytes | None
-    log_to_driver: bool
-    logging_level: NonNegative
-    runtime_env: dict[str, Any] | None
+    cluster: Kind | None
 
 
 @dataclass(frozen=True)
-class _RayRemote:
-    num_cpus: Share | None
-    num_gpus: Share | None
-    memory: Bytes | None
-    resources: dict[str, Any] | None
-    accelerator_type: str | None
-    scheduling_strategy: str | None
+class _Common:
+    """The fields of clusters that the files list; a cluster's others are checked by itself."""
+
+    queue: str | None
+    account: str | None
+    walltime: str | None
+    cores: Count | None
+    memory: str | None
+    interface: str | None
+    hosts: list[str] | None
+    job_extra_directives: list[str] | None
+    job_script_prologue: list[str] | None
 
 
 def read_cluster(sweep: DictConfig) -> ClusterSpec | None:
     """Return the workers that the words ask for, every field checked; None where cells run here."""
-    kind = str(sweep.hydra.runtime.choices.get("hydra/launcher"))
-    if kind == "basic":
+    launcher = str(sweep.hydra.runtime.choices.get("hydra/launcher"))
+    if launcher == "basic":
         return None
+    if missing := [name for name in ("distributed", "dask_jobqueue") if find_spec(name) is None]:
+        raise BadInput(
+            f"hydra/launcher={launcher} needs {missing[0]}, which is not installed here.",
+            "Install it: pip install 'tf-memory-runner[cluster]'.",
+        )
     values: Any = OmegaConf.to_container(sweep.hydra.launcher, resolve=True)
-    if kind == "submitit_slurm":
-        options = _read_options(_Slurm, values, "hydra.launcher")
-        return ClusterSpec("submitit_slurm", options.pop("workers"), options)
-    if kind == "ray":
-        fields = build_checked(_Ray, values, "hydra.launcher")
-        parts = {"init": _RayInit, "remote": _RayRemote}
-        for name in fields.ray:
-            if name not in parts:
-                raise BadInput(
-                    f"hydra.launcher.ray.{name}: there is no such field.",
-                    "There is: init, for ray.init, and remote, for ray.remote.",
-                )
-        options = {
-            name: _read_options(part, fields.ray.get(name) or {}, f"hydra.launcher.ray.{name}")
-            for name, part in parts.items()
-        }
-        return ClusterSpec("ray", fields.workers, options)
-    raise BadInput(
-        f"hydra/launcher={kind}: the runner starts workers in Slurm or in Ray, and no other jobs.",
-        "Say hydra/launcher=submitit_slurm or hydra/launcher=ray, or leave it out.",
+    own = _take(_Dask, values)
+    common = asdict(_take(_Common, values))
+    options = {name: value for name, value in (common | values).items() if value is not None}
+    if own.address is None:
+        if own.cluster == "ssh" and "hosts" not in options:
+            raise BadInput(
+                "hydra.launcher.hosts: cluster=ssh needs the hosts to start workers on.",
+                "Say 'hydra.launcher.hosts=[HOST,HOST]'; a host may stand there twice.",
+            )
+        workers = len(options["hosts"]) if own.cluster == "ssh" else own.workers
+        return ClusterSpec(launcher, workers, None, own.cluster or "local", options)
+    beside = [name for name in ("cluster", *options) if own.cluster or name in options]
+    if beside:
+        raise BadInput(
+            f"hydra.launcher.{beside[0]}: the scheduler at hydra.launcher.address has its workers.",
+            "Leave one of them out: with an address no cluster is started.",
+        )
+    return ClusterSpec(launcher, own.workers, own.address)
+
+
+def explain_cluster(cluster: ClusterSpec | None) -> tuple[str, ...]:
+    """Return a sentence for what the user should know of the cluster before it is used."""
+    if cluster is None or cluster.address is None or cluster.address.startswith("tls://"):
+        return ()
+    return (
+        f"hydra.launcher.address={cluster.address} is not encrypted: who can read or reach that "
+        "network can read the cells and run code as the workers. Use tls:// on one that is shared.",
     )
 
 
-def _read_options(part: Any, values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the fields that have a value: the others are the cluster's to choose."""
-    fields = asdict(build_checked(part, values, where))
-    return {name: value for name, value in fields.items() if value is not None}
+def _take(part: Any, values: dict[str, Any]) -> Any:
+    """Return the fields of this part, checked, and take them out of the values."""
+    names = part.__dataclass_fields__
+    return build_checked(part, {name: values.pop(name) for name in names}, "hydra.launcher")

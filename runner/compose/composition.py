@@ -22,7 +22,7 @@ from runner.analysis.objective import Objective
 from runner.callables import PickledFunction
 from runner.cell import Cell, Plan
 from runner.compose import GROUPS, searches
-from runner.compose.clusters import read_cluster
+from runner.compose.clusters import explain_cluster, read_cluster
 from runner.compose.composer import CellConfig, Composer, dump_yaml, open_hydra, set_fields
 from runner.compose.config_dirs import list_search_path, take_config_dirs
 from runner.compose.experiments import check_supported, make_experiment
@@ -217,7 +217,7 @@ def _plan_sweep(opened: Hydra, line: CommandLine, sweep: DictConfig) -> Plan:
         for measure in measures:
             Objective(search.metrics, search.limits).check(measure)
     swept = _find_swept_fields(cells)
-    notes = tuple(_explain_unread(cells, swept))
+    notes = (*_explain_unread(cells, swept), *explain_cluster(cluster))
     return Plan(cells, True, resumed.pop(), swept, cluster, search, notes)
 
 

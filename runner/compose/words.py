@@ -44,9 +44,6 @@ _LOGGING = ("hydra/job_logging", "hydra/hydra_logging", "hydra.job_logging", "hy
 _SET_BY_RUNNER = {
     **dict.fromkeys(_PLACES, "RUNNER_OUTPUTS names a place."),
     **dict.fromkeys(_LOGGING, "run.log has what a run says."),
-    "hydra.launcher.array_parallelism": "hydra.launcher.workers says how many run at once.",
-    "hydra.launcher.nodes": "hydra.launcher.workers says how many run at once.",
-    "hydra.launcher.submitit_folder": "The sweep's folder has it.",
     "hydra.sweeper.direction": "search.objectives names metrics; each has its better direction.",
     "hydra.sweeper.max_failure_rate": "A cell that fails is a result; the sweep goes on.",
     "hydra.sweeper.storage": "The records keep a search; `resume=latest` goes on with it.",
@@ -67,6 +64,17 @@ _CHOICES_ELSEWHERE = {
     "hydra/launcher=joblib": (
         "memory trials run side by side on this machine without it",
         "Leave it out; measure.side_by_side says how many run at once.",
+    ),
+    "hydra/launcher=submitit_slurm": (
+        "workers in Slurm are Dask's now, and its fields have other names",
+        "Say hydra/launcher=slurm, with hydra.launcher.queue=NAME for partition=NAME, memory=8GB "
+        "for mem_gb=8, walltime=01:30:00 for timeout_min=90, cores=2 for cpus_per_task=2, and "
+        "job_extra_directives=['--gres=gpu:1'] for all else that sbatch takes.",
+    ),
+    "hydra/launcher=ray": (
+        "workers are Dask's now",
+        "Say hydra/launcher=dask for workers on this machine, with hydra.launcher.address="
+        "tls://HOST:PORT for those of a scheduler that is there.",
     ),
     "hydra/sweeper/sampler=grid": (
         "walks a grid in an order that does not repeat",

@@ -61,7 +61,7 @@ FLAGS = frozenset((
 (TF_TOKEN_... is Terraform's), and a record is no place for what they may hold."""
 _SET_BY_TENSORFLOW = {"TF2_BEHAVIOR": "1"}
 """TensorFlow sets it as it is imported: in a program that measures itself, and in every child."""
-_NODE_FILE = "node.json"
+NODE_FILE = "node.json"
 """In the folder of a cell that a cluster's worker has begun with."""
 
 
@@ -95,13 +95,13 @@ def describe_machine() -> Machine:
 
 def keep_node(folder: Path, machine: Machine) -> None:
     """Keep beside a cell the machine that measures it, where others may close its record."""
-    paths.write_text(folder / _NODE_FILE, msgspec.json.encode(machine).decode())
+    paths.write_text(folder / NODE_FILE, msgspec.json.encode(machine).decode())
 
 
 def read_node(folder: Path) -> Machine | None:
     """Return the machine that was kept beside a cell; None where the cell never left this one."""
     try:
-        return msgspec.json.decode(paths.read_text(folder / _NODE_FILE), type=Machine)
+        return msgspec.json.decode(paths.read_text(folder / NODE_FILE), type=Machine)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -26,8 +26,6 @@ class Result:
     outcomes: tuple[Outcome, ...]
     stopped: Stop | None = None
     """The error that ended the measurement before it was complete."""
-    still_running: str | None = None
-    """Work that was handed out and goes on all the same, and how to stop it."""
     warnings: tuple[str, ...] = ()
     """Failures of listeners: a page, a table, the tracking store."""
 
@@ -53,11 +51,19 @@ class CellsOpened:
 
 
 @dataclass(frozen=True)
-class CellTaken:
-    """A worker of a cluster measures this cell now; its trials follow when it is done."""
+class ClusterOpened:
+    """Dask's scheduler answers; its workers may still have to start."""
+
+    address: str
+    dashboard: str | None
+
+
+@dataclass(frozen=True)
+class TrialTaken:
+    """A worker of a cluster begins with this trial; that it ended follows with the whole cell."""
 
     run: Run
-    worker: str
+    trial: TrialSpec
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,8 @@ class MeasurementEnded:
 Event = (
     MeasurementStarted
     | CellsOpened
-    | CellTaken
+    | ClusterOpened
+    | TrialTaken
     | TrialStarted
     | PhaseEntered
     | TrialEnded

@@ -41,7 +41,7 @@ def name_new_folder(kind: Kind) -> Path:
 
 
 @contextmanager
-def lock_folder(folder: Path, wait: bool = False) -> Iterator[bool]:
+def lock_folder(folder: Path) -> Iterator[bool]:
     """Keep everybody else out of a folder meanwhile; yield False if somebody else is in it.
 
     The folder is made if it is not there. A kill lets go of it.
@@ -50,7 +50,7 @@ def lock_folder(folder: Path, wait: bool = False) -> Iterator[bool]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             yield False
             return

@@ -11,7 +11,7 @@ the same folders again and runs only what is missing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,18 +37,16 @@ def measure(
     folder: Path,
     executor: Executor,
     listeners: Sequence[Listener] = (),
-    is_part: bool = False,
 ) -> Result:
     """Measure every cell that the source asks for, and return how each ended.
 
-    `is_part`: this is a cluster's worker. Its parent has locked the folder, so no lock is taken.
     Raises `BadInput` or `Unavailable` before anything is written. Whatever stops it later is in
     the result: what was finished is kept.
     """
     with stop_on_signals(), closing(Notifier(listeners)) as notify:
         requests = source.ask()
         executor.check([each.cell.experiment for each in requests], source.must_have_device)
-        with nullcontext() if is_part else folders.lock_for_measuring(folder, source.question):
+        with folders.lock_for_measuring(folder, source.question):
             runs, stopped = OpenRuns(folder, executor), None
             try:
                 notify(MeasurementStarted(folder))
@@ -67,7 +65,7 @@ def measure(
             except (Interrupted, ServerError, CodeChanged, OSError) as error:
                 stopped = translate_write_error(error) if isinstance(error, OSError) else error
                 runs.abandon(stopped)
-            result = Result(folder, runs.outcomes, stopped, executor.still_running)
+            result = Result(folder, runs.outcomes, stopped)
             try:
                 notify(MeasurementEnded(folder, result))
             except Interrupted as error:  # while a listener waited, most likely for the store

@@ -12,6 +12,7 @@ memory than one.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -149,6 +150,34 @@ class Run:
 
     def read_trials(self) -> tuple[Trial, ...]:
         return tuple(records.read_trials(self.folder, self.experiment.cell))
+
+    def pack(self) -> tuple[Request, dict[str, bytes]]:
+        """Return what another machine needs to go on: the request, and the files so far."""
+        kept = [self.folder / name for name in (records.TRIALS_FILE, environment.NODE_FILE)]
+        files = {file.name: file.read_bytes() for file in kept if file.exists()}
+        return replace(self.request, place="", swept=None), files
+
+    def take(self, machine: Machine, files: Mapping[str, bytes]) -> list[Trial]:
+        """Keep the files that another machine has gone on with, and return its trials."""
+        self.machine = machine
+        environment.keep_node(self.folder, machine)
+        with make_log(self.folder).open("ab") as log:
+            log.write(files[records.LOG_FILE])
+        with paths.replace_file(self.folder / records.TRIALS_FILE) as scratch:
+            scratch.write_bytes(files[records.TRIALS_FILE])
+        trials = self.read_new_trials()
+        for trial in trials:
+            self.count_trial(trial)
+        return trials
+
+    def estimate_seconds(self) -> float:
+        """Return about how long the missing trials take: as those before have, or else as the
+        configuration lets them."""
+        phases = [phase for trial in self.read_trials() for phase in trial.phases.values()]
+        taken, done = sum(phase.seconds or 0.0 for phase in phases), self.done.total()
+        return self.count_missing().total() * (
+            taken / done if done else self.experiment.measure.max_seconds
+        )
 
     def stop(self, status: Status, reason: str) -> None:
         """Set why trials are missing. Opened again, the run continues with them."""

@@ -55,7 +55,6 @@ class LocalExecutor:
     server: TrialServer
     name: str = "basic"
     takes_turns: bool = True
-    still_running: None = None
     _environment: Mapping[str, str] = field(default_factory=dict)
     """What the first cell's processes are started with."""
     _shuffler: random.Random | None = None

@@ -1,9 +1,9 @@
-"""How long 200 memory trials take on two workers of a cluster, over two at a time without one.
+"""How long 200 memory trials take on two workers of Dask, over two at a time without; and a step.
 
     python -m tests.benchmarks cluster
 
-Slurm and Ray have two nodes of one core each, on this machine, in a network namespace: it needs
-root and their packages. Whole commands are timed, in turns with those here.
+The workers are of this machine, and jobs of a real Slurm of two nodes of one core each in a network
+namespace: it needs root and its packages. Whole commands are timed, in turns with those here.
 """
 
 from __future__ import annotations
@@ -13,41 +13,60 @@ import tempfile
 import time
 from pathlib import Path
 
+import pandas
+
 from tests.resuming import only
-from tests.system.cluster.conftest import HERE, Cluster, open_cluster
+from tests.system.cluster import network, slurm
+from tests.system.cluster.conftest import Cluster
 
 ROUNDS = 3
-WORDS = (
+MEMORY = (
     *("-m", "scenario=large_tensor", "seed=range(200)", "measure.timing_processes=0"),
     *("measure.side_by_side=2", "tracking=none"),
 )
+TIME = (
+    *("-m", "scenario=dense_batch", "batch_size=256", "scenario.depth=4", "seed=range(6)"),
+    *("measure.memory_processes=0", "measure.timing_processes=3", "tracking=none"),
+)
+HERE, LOCAL = Cluster(), Cluster(("hydra/launcher=dask",))
 
 
 def main() -> None:
-    for kind in ("submitit_slurm", "ray"):
-        ratios, tables = [], set[str]()
-        with open_cluster(kind) as cluster:
-            for _ in range(ROUNDS):
-                here, table = sweep(HERE)
-                there, other = sweep(cluster)
-                ratios.append(there / here)
-                tables |= {table, other}
-                print(
-                    f"  {kind} / here: {there:.0f} s / {here:.0f} s = {there / here:.2f}",
-                    flush=True,
-                )
-        same = "the tables are equal" if len(tables) == 1 else "THE TABLES DIFFER"
-        print(
-            f"200 memory trials, two workers of {kind} / two at a time here: "
-            f"{statistics.median(ratios):.2f}  [at most 1.3]; {same}"
-        )
+    compare("local", LOCAL)
+    with network.namespace() as own, slurm.running(own) as environment:
+        compare("slurm", Cluster(("hydra/launcher=slurm",), own.inside, environment))
+    one = Cluster((*LOCAL.words, "hydra.launcher.workers=1"))
+    ratios, steps = [], []
+    for _ in range(ROUNDS):
+        here = pandas.read_csv(sweep(HERE, TIME)[1]).step_seconds.median()
+        there = pandas.read_csv(sweep(one, TIME)[1]).step_seconds.median()
+        ratios.append(there / here)
+        steps.append(here)
+    print(
+        f"a step of {statistics.median(steps) * 1e3:.2f} ms, on one worker / here: "
+        f"{statistics.median(ratios):.3f}  [0.98 to 1.02]"
+    )
 
 
-def sweep(cluster: Cluster) -> tuple[float, str]:
+def compare(kind: str, cluster: Cluster) -> None:
+    ratios, tables = [], set[str]()
+    for _ in range(ROUNDS):
+        here, there = sweep(HERE, MEMORY), sweep(cluster, MEMORY)
+        ratios.append(there[0] / here[0])
+        tables |= {here[1].read_text(), there[1].read_text()}
+        print(f"  {kind} / here: {there[0]:.0f} s / {here[0]:.0f} s = {ratios[-1]:.2f}", flush=True)
+    same = "the tables are equal" if len(tables) == 1 else "THE TABLES DIFFER"
+    print(
+        f"200 memory trials, two workers of {kind} / two at a time here: "
+        f"{statistics.median(ratios):.2f}  [at most 1.3]; {same}",
+        flush=True,
+    )
+
+
+def sweep(cluster: Cluster, words: tuple[str, ...]) -> tuple[float, Path]:
     """Return the seconds that the sweep takes, and its table."""
-    with tempfile.TemporaryDirectory() as name:
-        outputs, started = Path(name), time.monotonic()
-        process = cluster.start(outputs, outputs, *WORDS)
-        _, said = process.communicate()
-        assert process.returncode == 0, said
-        return time.monotonic() - started, (only(outputs) / "table.csv").read_text()
+    outputs, started = Path(tempfile.mkdtemp()), time.monotonic()
+    process = cluster.start(outputs, outputs, *words)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    return time.monotonic() - started, only(outputs) / "table.csv"

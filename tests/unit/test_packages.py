@@ -23,7 +23,7 @@ FOREIGN = {
     "trial": "tensorflow keras memray numpy",
     "script": "tensorflow",
     "compose": "hydra msgspec omegaconf yaml",
-    "engine": "ray submitit",
+    "engine": "dask distributed dask_jobqueue",
     "render": "pandas rich yaml",
     "store": "mlflow",
     "search": "optuna numpy",

@@ -1,196 +1,89 @@
-"""A worker: takes cell after cell from the queue and measures each, with one warm server.
-
-It may run on another machine, and outlive the command that started it. What it measures lies in the
-cell's folder as if it had been measured there; what it reports of itself is in its journal.
-"""
+"""The worker's side: one cell is one task, measured by a warm server that stays between tasks."""
 
 from __future__ import annotations
 
 import os
-import sys
-import time
-import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+import pickle
+import tempfile
 from pathlib import Path
-from threading import Event as Flag
-from threading import Thread
+from threading import Lock, Timer
+from typing import Any
 
-from runner.config import Experiment
-from runner.engine import environment, folders
-from runner.engine.cluster.cell_queue import CellQueue, Journal, Message, Work
-from runner.engine.events import CellsOpened, Event, TrialStarted
-from runner.engine.measure import measure
-from runner.engine.requests import Request
-from runner.engine.run import Run
+from distributed import WorkerPlugin, get_worker
+
+from runner.engine.events import Event, Listener, Notifier, TrialStarted
+from runner.engine.run import open_run
 from runner.engine.scheduler import LocalExecutor
-from runner.errors import RunnerError
+from runner.engine.user_folder import UserFolder
+from runner.machine import Machine
 from runner.processes.server import TrialServer
+from runner.records import LOG_FILE, TRIALS_FILE
 
-_OWN_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
-"""Its node decides which cards it may use."""
-_SET_BY_CLUSTERS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Ray sets them for what it runs; a cell has the threads of its configuration."""
-
-PULSE_SECONDS = 30.0
-"""The time between two reports that a worker is alive: a line each, which disturbs no trial."""
-SILENT_SECONDS = 180.0
-"""The longest silence of a worker that is well: a pulse, the 90 s that a network file system may
-take to show a file of another machine, and a busy machine."""
-
-_BETWEEN_SECONDS = 600.0
-"""The longest that a worker takes between cells: imports over a slow disk."""
-_TRIAL_SECONDS = 1200.0
-"""The longest that a trial takes beyond its own deadlines: TensorFlow may be loaded, twice."""
-_MOST_DEADLINES = 4
-"""A trial is run again where the server is lost, or a limit on host memory met."""
-_MOST_ADDED = 20
-"""More trials than were asked for, to know a graph's peak."""
+Measured = tuple[Machine, dict[str, bytes]]  # who has measured a cell, and the cell's files
 
 
-@dataclass(frozen=True)
-class CommandContext:
-    """The folder of a command, its import path, and the variables that measurements depend on."""
-
-    folder: str
-    import_path: tuple[str, ...]
-    variables: Mapping[str, str]
-
-    @classmethod
-    def read(cls) -> CommandContext:
-        """Return this process's own."""
-        variables = {
-            name: value
-            for name, value in os.environ.items()
-            if (name in environment.FLAGS or name.startswith("RUNNER_"))
-            and name not in _OWN_VARIABLES
-        }
-        return cls(str(Path.cwd()), tuple(sys.path), variables)
-
-    def enter(self) -> None:
-        """Have this process stand there, so that the user's code is found as it was there."""
-        os.chdir(self.folder)
-        sys.path[:] = dict.fromkeys((*self.import_path, *sys.path))
-        for name in _SET_BY_CLUSTERS:
-            os.environ.pop(name, None)
-        os.environ.update(self.variables)
+def measure_cell(plugin: str, number: int, work: bytes) -> Measured:
+    """Measure a cell where that plugin is; the classes of the work may be found only there."""
+    server: WarmServer = get_worker().plugins[plugin]
+    return server.measure(number, work)
 
 
-class Pulse:
-    """Reports that the worker is alive, for as long as it may be at what it does.
+class WarmServer(WorkerPlugin, Listener):  # type: ignore[misc]
+    """Measures the cells of one command in a worker, one at a time, however many threads it has;
+    and leaves the worker's process as it was, as other people's tasks may run there."""
 
-    A worker that hangs falls silent as one that was stopped or lost its machine does: the parent
-    needs one bound for all of them.
-    """
+    def __init__(self, name: str, user: UserFolder) -> None:
+        self.name, self._user = name, user
 
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._is_over = Flag()
-        self.expect_progress(_BETWEEN_SECONDS)
-        Thread(target=self._beat, name="pulse", daemon=True).start()
+    def setup(self, worker: Any) -> None:
+        """Take a place for files; a server is started for the first cell."""
+        self._worker, self._lock, self._key, self._number = worker, Lock(), "", 0
+        self._folder: Path | None = None
+        self._scratch = tempfile.TemporaryDirectory(dir=worker.local_directory)
+        self._timer, self._executor = Timer(0, lambda: None), LocalExecutor(TrialServer())
 
-    def expect_progress(self, seconds: float) -> None:
-        """Fall silent if this is not called again within that time."""
-        self._until = time.monotonic() + seconds
+    def teardown(self, worker: Any) -> None:
+        """End the server, with the trial that it runs."""
+        self._timer.cancel()
+        self._executor.server.terminate()
+        self._scratch.cleanup()
 
-    def _beat(self) -> None:
-        while not self._is_over.wait(PULSE_SECONDS):
-            if time.monotonic() < self._until:
-                with suppress(OSError):  # the disk may be full for a moment
-                    self._journal.write(Message("alive"))
+    def transition(self, key: str, start: str, finish: str, **_: Any) -> None:
+        """End the trial of a cell that nobody waits for any more: its command was stopped."""
+        if finish == "cancelled" and key == self._key:
+            self._executor.server.terminate()
+            self._executor = LocalExecutor(TrialServer())
 
-    def close(self) -> None:
-        """Report nothing any more."""
-        self._is_over.set()
+    def measure(self, number: int, work: bytes) -> Measured:
+        """Measure a cell, and report each of its trials as it begins."""
+        scratch = Path(self._scratch.name)
+        self._folder = self._folder or self._user.find(scratch)
+        with self._lock, self._user.entered(self._folder):
+            self._timer.cancel()
+            self._key, self._number = get_worker().get_current_task(), number
+            try:
+                with tempfile.TemporaryDirectory(dir=scratch) as folder:
+                    return self._measure(work, Path(folder))
+            finally:
+                self._key = ""
+                self._timer = Timer(30.0, self._executor.close)  # the command may have been killed
+                self._timer.daemon = True
+                self._timer.start()
 
-
-def take_cells(queue_folder: Path, name: str, context: CommandContext) -> None:
-    """Measure cells of the queue until none is left; raise what ended it before."""
-    queue = CellQueue(queue_folder)
-    folder = queue.find_worker_folder(name)
-    journal = Journal(folder)
-    journal.write(Message("started"))
-    with closing(Pulse(journal)) as pulse:
-        try:
-            context.enter()
-            work = queue.read_work()
-            local = LocalExecutor(TrialServer(folder), work.launcher, takes_turns=False)
-            with closing(local) as executor:
-                executor.prepare(folder, work.seed)  # TensorFlow loads from now on, once
-                source = SharedCells(work, queue, name, journal, pulse)
-                stopped = measure(source, work.folder, executor, [source], is_part=True).stopped
-            if stopped:
-                raise stopped
-        except BaseException as error:
-            is_ours = isinstance(error, RunnerError)
-            why = str(error.args[0]) if is_ours else f"{type(error).__name__}: {error}"
-            with folders.make_log(folder).open("a") as log:
-                traceback.print_exc(file=log)
-            journal.write(Message("failed", why=why))
-            raise
-    journal.write(Message("ended"))
-
-
-@dataclass
-class SharedCells:
-    """Asks for the cells that this worker takes, one after the other.
-
-    As a listener it keeps beside each cell the machine that measures it.
-    """
-
-    work: Work
-    queue: CellQueue
-    name: str
-    journal: Journal
-    pulse: Pulse
-    question: None = None
-    must_have_device: bool = False
-    _numbers: Iterator[int] = field(init=False)
-    _number: int | None = None
-    """The request that is being measured."""
-    _lock: ExitStack = field(default_factory=ExitStack)
-
-    def __post_init__(self) -> None:
-        self._numbers = self.queue.take(self.name)
-
-    @property
-    def seed(self) -> int:
-        return self.work.seed
-
-    def ask(self) -> Sequence[Request]:
-        """Take the next cell, once the one before is done."""
-        if self._number is not None or (number := next(self._numbers, None)) is None:
-            return ()
-        self._number, request = number, self.work.requests[number]
-        self.journal.write(Message("took", number))
-        # A worker of an earlier start may still be at it: then this one finds what that one left.
-        evidence = request.evidence
-        trials = evidence.memory + evidence.timing + evidence.host + _MOST_ADDED
-        self.pulse.expect_progress(trials * _longest_trial(request.cell.experiment))
-        self._lock.enter_context(folders.lock_folder(self.work.folder / request.place, wait=True))
-        return [request]
-
-    def tell(self, run: Run) -> None:
-        self._lock.close()
-        self.journal.write(Message("done", self._number))
-        self.pulse.expect_progress(_BETWEEN_SECONDS)
-        self._number = None
+    def _measure(self, work: bytes, folder: Path) -> Measured:
+        executor, (request, files) = self._executor, pickle.loads(work)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        executor.check([request.cell.experiment], must_have_device=False)
+        executor.prepare(Path(self._scratch.name), seed=0)  # its log outlasts the cell
+        run, notify = open_run(request, folder, executor.machine), Notifier([self])
+        while run.next is not None:
+            list(executor.run_round([run], notify))
+        left = {name: (folder / name).read_bytes() for name in (TRIALS_FILE, LOG_FILE)}
+        here, there = os.fsencode(Path.cwd()), os.fsencode(self._user.path)
+        return run.machine, {name: text.replace(here, there) for name, text in left.items()}
 
     def on(self, event: Event) -> None:
-        match event:
-            case CellsOpened(runs):
-                for run in runs:
-                    environment.keep_node(run.folder, run.machine)
-            case TrialStarted(run, _):
-                self.pulse.expect_progress(_longest_trial(run.experiment))
-            case _:
-                pass
-
-    def close(self) -> None:
-        """Let go of the cell that it was at."""
-        self._lock.close()
-
-
-def _longest_trial(experiment: Experiment) -> float:
-    return _MOST_DEADLINES * experiment.measure.timeout_seconds + _TRIAL_SECONDS
+        """Pass on that a trial begins."""
+        if isinstance(event, TrialStarted):
+            self._worker.log_event(self.name, (self._number, event.trial.kind, event.trial.index))

@@ -64,8 +64,8 @@ def describe_plan(plan: Plan, runs: Sequence[Run]) -> str:
     least, most = (format_duration(LOADING_SECONDS + each) for each in forecast.seconds)
     time = f"about {least}" if least == most else f"about {least} to {most}"
     if cluster := plan.cluster:
-        workers = count_things(cluster.workers, "worker takes", "workers take")
-        time += f" one after the other; {workers} them under {cluster.kind}"
+        workers = count_things(cluster.workers, "worker", "workers")
+        time += f" one after the other; {workers} of {cluster.address or cluster.cluster}"
     return f"{cells}, {trials}, {time}"
 
 
@@ -105,13 +105,14 @@ class Progress:
         match event:
             case events.CellsOpened(runs):
                 self._open_cells(runs)
-            case events.CellTaken(run, worker):
-                self._draw_begun(run, f"worker {worker}")
-            case events.TrialStarted(run, trial):
-                done = run.done[trial.kind]
-                total = done + run.count_missing(is_decided=False)[trial.kind]
+            case events.ClusterOpened(address, dashboard):
+                pages = f"; its dashboard is at {dashboard}" if dashboard else ""
+                print(f"Dask's scheduler is {address}{pages}", file=self.stream, flush=True)
+            case events.TrialStarted(run, trial) | events.TrialTaken(run, trial):
+                total = run.done[trial.kind] + run.count_missing(is_decided=False)[trial.kind]
+                total = max(total, trial.index + 1)  # a cluster's are counted when all have ended
                 why = _explain_added(run) if trial.kind == "memory" else ""
-                self._draw_begun(run, f"{trial.kind} {done + 1}/{total}{why}")
+                self._draw_begun(run, f"{trial.kind} {trial.index + 1}/{total}{why}")
                 self._run, self._is_traced = run, trial.kind == "memory"
             case events.PhaseEntered(name):
                 self._time_steps(name)

@@ -70,7 +70,7 @@ def summarize_sweep(plan: Plan, result: Result, seconds: float, report: Path | N
     if "batch_size" in plan.swept and best and not any(map(_counts_examples, best)):
         lines.append("batch_size was swept, and no cell read it")
     count = f"{len(completed)} of {count_things(len(cells), 'cell')} completed"
-    launcher = plan.cluster.kind if plan.cluster else None
+    launcher = plan.cluster.launcher if plan.cluster else None
     apart = f" under {launcher}: not in rounds, so times are less sure to be comparable"
     lines.append(f"{count} in {format_duration(seconds)}{apart if launcher else ''}")
     if objective:

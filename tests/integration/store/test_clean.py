@@ -137,9 +137,8 @@ def test_nothing_but_what_a_command_made_in_the_outputs_is_ever_deleted(
     assert all((other / "record.json").exists() for other in others)
 
 
-@pytest.mark.parametrize("part", ["", "4"], ids=["a sweep here", "a job of a cluster"])
-def test_what_is_running_is_left(part: str, four: dict[str, Path], front_door: Cli) -> None:
-    with folders.lock_folder(four["old sweep"] / part):
+def test_what_is_running_is_left(four: dict[str, Path], front_door: Cli) -> None:
+    with folders.lock_folder(four["old sweep"]):
         done = front_door("clean", "--older-than", "30", "--yes")
     assert done.returncode == 1
     assert "left: it is still running" in done.stdout

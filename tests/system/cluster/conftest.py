@@ -1,52 +1,46 @@
-"""The same sweep here and by the workers of every cluster, each in a namespace of its own."""
+"""The same sweep here and by the workers of every cluster, each in namespaces of its own."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.resuming import only
-from tests.system.cluster import network, ray, slurm
+from tests.system.cluster.network import Namespace
 
-ALWAYS, ONCE = "always", "once"
-"""Files in the outputs: while the first is there, each worker that measures the cell of six is
-killed; the second goes with the first worker that measures the cell of three."""
+CELLS = int(os.environ.get("RUNNER_TEST_CELLS", "12"))
+LONG = 900.0  # seconds that no sweep here comes near, however busy the machine is
 
-THEIRS = f"""
+THEIRS = """
 import os, signal
 from pathlib import Path
 import tensorflow as tf
 
-OUTPUTS = Path(os.environ["RUNNER_OUTPUTS"])
-
-def is_worker(pid):
-    words = Path(f"/proc/{{pid}}/cmdline").read_bytes()
-    return b"submitit" in words or b"ray::" in words
-
 def kill_worker():
     pid = os.getppid()
-    while not is_worker(pid):
-        pid = int(Path(f"/proc/{{pid}}/stat").read_text().rpartition(")")[2].split()[1])
+    while b"spawn_main" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     os.kill(pid, signal.SIGKILL)
 
 def make(batch_size):
-    if batch_size == 11:
-        raise ValueError("not with eleven")
-    weight = tf.ones([100, 100])
+    if batch_size == 2:
+        raise ValueError("not with two")
+    killing, weight = Path("kill_workers"), tf.ones([100, 100])
 
     def step():
-        if batch_size == 6 and (OUTPUTS / "{ALWAYS}").exists():
+        if batch_size == 6 and killing.exists():
             kill_worker()
-        if batch_size == 3 and (OUTPUTS / "{ONCE}").exists():
-            (OUTPUTS / "{ONCE}").unlink()
+        if batch_size == 3 and killing.exists() and killing.read_text() == "once":
+            killing.write_text("")
             kill_worker()
         return tf.ones([batch_size, 100]) @ weight
 
@@ -54,20 +48,20 @@ def make(batch_size):
 """
 
 GRID = (
-    *("-m", "scenario=callable", "scenario.target=theirs:make"),
-    *("batch_size=1,2,3,4,5,6,7,8,9,10,11,12", "measure.timing_processes=0"),
+    *("-m", "scenario=callable", "scenario.target=theirs:make", f"batch_size=range(1,{CELLS + 1})"),
+    *("measure.timing_processes=0", "tracking=none"),
 )
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster of two nodes: which words ask for it, how a command is run so that it is reached,
-    and which processes are its own."""
+    """Which words ask for a cluster, how a command is run so that it is reached, and the namespaces
+    whose processes are its own."""
 
-    words: tuple[str, ...]
-    inside: Callable[..., list[str]]
-    environment: Mapping[str, str]
-    processes: Callable[[], list[psutil.Process]]
+    words: tuple[str, ...] = ()
+    inside: Callable[..., list[str]] = lambda *words: list(words)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    namespaces: Sequence[Namespace] = ()
 
     def start(self, outputs: Path, cwd: Path, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -79,10 +73,48 @@ class Cluster:
             text=True,
         )
 
+    def start_and_wait(
+        self, outputs: Path, cwd: Path, records: int, *words: str
+    ) -> subprocess.Popen[str]:
+        """Return a command that has come to so many records."""
+        process = self.start(outputs, cwd, *words)
+        self.wait_for_records(process, outputs, records)
+        return process
 
-HERE = Cluster((), lambda *words: list(words), {}, list)
-LONG = 600.0
-"""Seconds that no sweep here comes near, however busy the machine is."""
+    def wait_for_records(self, process: subprocess.Popen[str], outputs: Path, records: int) -> None:
+        def are_there() -> bool:
+            assert process.poll() is None, process.communicate()
+            return len(list(outputs.glob("sweeps/*/*/*/record.json"))) >= records
+
+        wait_until(are_there, "nothing is measured")
+
+    def list_servers(self) -> list[psutil.Process]:
+        """Return the servers of trials, and their trials, that run in the namespaces."""
+        servers = []
+        for process in [each for network in self.namespaces for each in network.processes()]:
+            with suppress(psutil.NoSuchProcess):
+                if "processes/start.py" in " ".join(process.cmdline()):
+                    servers.append(process)
+        return servers
+
+
+def wait_until(is_so: Callable[[], object], what: str, seconds: float = LONG) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def finish(process: subprocess.Popen[str], code: int) -> str:
+    """Return all that a command has printed; it must have ended with that exit code."""
+    shown, said = process.communicate(timeout=LONG)
+    assert process.returncode == code, shown + said
+    assert "Traceback" not in shown + said
+    return shown + said
+
+
+def read_table(outputs: Path) -> str:
+    return (only(outputs) / "table.csv").read_text()
 
 
 @pytest.fixture(scope="session")
@@ -95,27 +127,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def swept_here(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the sweep on this machine."""
+    """Return the outputs of the sweep on this machine."""
     outputs = tmp_path_factory.mktemp("here")
-    process = HERE.start(outputs, home, *GRID, "tracking=none")
-    _, said = process.communicate(timeout=LONG)
-    assert process.returncode == 1, said
-    return only(outputs)
+    finish(Cluster().start(outputs, home, *GRID), 1)
+    return outputs
 
 
-def need(why_not: str | None) -> None:
-    """Where a program is not installed its tests are skipped, in CI they fail."""
-    if why_not and os.environ.get("CI") == "true":
-        pytest.fail(why_not)
+def need(why_not: str | None) -> None:  # skips its tests, but in CI they fail
     if why_not:
-        pytest.skip(why_not)
-
-
-@contextmanager
-def open_cluster(kind: str) -> Iterator[Cluster]:
-    need(network.why_not())
-    if kind == "submitit_slurm":
-        need(slurm.why_not())
-    run = slurm.running if kind == "submitit_slurm" else ray.running
-    with network.namespace() as own, run(own) as environment:
-        yield Cluster((f"hydra/launcher={kind}",), own.inside, environment, own.processes)
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(why_not)

@@ -1,4 +1,4 @@
-"""Network namespaces of a test's own, and who listens where.
+"""Network namespaces of a test's own.
 
 A namespace has a loopback device and no other: what listens in it is reached from nowhere else,
 whatever address it chose.
@@ -6,21 +6,20 @@ whatever address it chose.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import secrets
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 
-_ADDRESS = "192.0.2.1/32"
-"""Which the standards keep for examples."""
-_LISTENS = "0A"
-"""As the kernel's table spells the state."""
+from runner.processes.process_tree import die_with_parent
+
+_ADDRESS = "192.0.2.1/32"  # which the standards keep for examples
+LINK = "joined"  # the device of a namespace that leads to those joined with it
 
 
 def why_not() -> str | None:
@@ -32,11 +31,24 @@ def why_not() -> str | None:
 
 class Namespace:
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name, self._started = name, list[subprocess.Popen[bytes]]()
 
     def inside(self, *words: str) -> list[str]:
         """The command that runs this one in here."""
         return ["ip", "netns", "exec", self.name, *words]
+
+    def start(self, log: Path, environment: Mapping[str, str], *words: str) -> None:
+        """Start what ends with the namespace, and adds to the log."""
+        with log.open("ab") as file:
+            started = subprocess.Popen(
+                self.inside(*words),
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                preexec_fn=die_with_parent,
+            )
+        self._started.append(started)
 
     def processes(self) -> list[psutil.Process]:
         done = subprocess.run(
@@ -55,6 +67,8 @@ class Namespace:
                 with suppress(psutil.NoSuchProcess):
                     process.kill()
             psutil.wait_procs(left, timeout=1)
+        while self._started:
+            self._started.pop().wait()
 
 
 @contextmanager
@@ -67,42 +81,27 @@ def namespace() -> Iterator[Namespace]:
         # Slurm resolves no name where there is no address but that of loopback.
         subprocess.run(made.inside("ip", "address", "add", _ADDRESS, "dev", "lo"), check=True)
         yield made
-        made.end_all()
     finally:
-        with suppress(subprocess.CalledProcessError):
-            made.end_all()
+        made.end_all()
         subprocess.run(["ip", "netns", "delete", made.name], check=True)
 
 
-def exposed(pids: Iterable[int]) -> list[str]:
-    """The listeners among these processes that can be reached from another machine: in this
-    process's own network, on an address beyond loopback."""
-    ours = Path("/proc/self/ns/net").readlink()
-    found = []
-    for pid in pids:
-        with suppress(OSError):
-            if Path(f"/proc/{pid}/ns/net").readlink() == ours:
-                found += [f"{pid} {each}" for each in listening(pid) if not each.is_loopback]
-    return found
-
-
-def listening(pid: int) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """The addresses on which a process listens for TCP."""
-    sockets = set()
-    for file in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(OSError):
-            sockets.add(str(file.readlink()))
-    found = []
-    for table in ("tcp", "tcp6"):
-        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == _LISTENS and f"socket:[{fields[9]}]" in sockets:
-                found.append(_address(fields[1].partition(":")[0]))
-    return found
-
-
-def _address(spelled: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """From words of four bytes each, as the kernel has them in memory."""
-    words = [bytes.fromhex(spelled[i : i + 8])[::-1] for i in range(0, len(spelled), 8)]
-    address = ipaddress.ip_address(b"".join(words))
-    return getattr(address, "ipv4_mapped", None) or address
+def join(namespaces: Sequence[Namespace]) -> list[str]:
+    """Connect namespaces by a network of their own; return the address of each."""
+    first, *others = namespaces
+    addresses = [f"198.51.100.{number}" for number in range(1, len(namespaces) + 1)]
+    commands = [
+        f"-n {first.name} link add {LINK} type bridge",
+        f"-n {first.name} address add {addresses[0]}/24 dev {LINK}",
+        f"-n {first.name} link set {LINK} up",
+    ]
+    for number, namespace in enumerate(others, start=1):
+        commands += [
+            f"-n {first.name} link add v{number} type veth peer name {LINK} netns {namespace.name}",
+            f"-n {first.name} link set v{number} master {LINK} up",
+            f"-n {namespace.name} address add {addresses[number]}/24 dev {LINK}",
+            f"-n {namespace.name} link set {LINK} up",
+        ]
+    for command in commands:
+        subprocess.run(["ip", *command.split()], check=True)
+    return addresses

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.factories import completed, failed, kept
-from tests.system.cluster.network import exposed
+from tests.listening import exposed
 from tests.system.store import team
 
 CLIENTS, RUNS = 4, 50

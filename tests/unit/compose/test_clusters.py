@@ -11,6 +11,8 @@ from runner.compose import composition
 from runner.errors import BadInput
 
 SWEEP = ("-m", "scenario=tape", "seed=1,2", "tracking=none")
+DASK, SLURM = "hydra/launcher=dask", "hydra/launcher=slurm"
+AT = "hydra.launcher.address"
 
 
 def cluster(*words: str) -> ClusterSpec | None:
@@ -22,61 +24,52 @@ def test_without_a_launcher_cells_run_here() -> None:
     assert cluster("hydra/launcher=basic") is None
 
 
-def test_two_workers_are_started_unless_said() -> None:
-    assert cluster("hydra/launcher=submitit_slurm") == ClusterSpec(
-        "submitit_slurm", 2, {"cpus_per_task": 1}
-    )
-    found = cluster("hydra/launcher=ray", "hydra.launcher.workers=8")
-    assert found
-    assert (found.kind, found.workers) == ("ray", 8)
+def test_two_workers_of_this_machine_are_started_unless_said() -> None:
+    assert cluster(DASK) == ClusterSpec("dask", 2, None, "local", {})
+    assert cluster(SLURM, "hydra.launcher.workers=8") == ClusterSpec("slurm", 8, None, "slurm", {})
 
 
-def test_what_is_said_of_slurm_is_what_submitit_takes() -> None:
-    words = ("partition=gpu", "mem_gb=8", "timeout_min=90", "gpus_per_node=1", "constraint=a100")
-    more = ("setup=['module load cuda']", "additional_parameters={reservation: ours}")
-    said = [f"hydra.launcher.{word}" for word in (*words, *more)]
-    found = cluster("hydra/launcher=submitit_slurm", *said)
-    assert found
-    assert found.options == {
-        "partition": "gpu",
-        "mem_gb": 8,
-        "timeout_min": 90,
-        "gpus_per_node": 1,
-        "constraint": "a100",
-        "cpus_per_task": 1,
-        "setup": ["module load cuda"],
-        "additional_parameters": {"reservation": "ours"},
+def test_slurm_is_short_for_a_kind_of_dask() -> None:
+    words = ("queue=gpu", "memory=8GB", "walltime='01:30:00'", "account=us")
+    said = [f"hydra.launcher.{word}" for word in words]
+    more = ("+hydra.launcher.job_mem=9GB", "hydra.launcher.job_extra_directives=['--gres=gpu:1']")
+    short = cluster(SLURM, *said, *more)
+    assert short is not None
+    assert short.options == {
+        "queue": "gpu",
+        "memory": "8GB",
+        "walltime": "01:30:00",
+        "account": "us",
+        "job_mem": "9GB",
+        "job_extra_directives": ["--gres=gpu:1"],
     }
+    long = cluster(DASK, "hydra.launcher.cluster=slurm", *said, *more)
+    assert long is not None
+    assert (long.cluster, long.options) == (short.cluster, short.options)
 
 
-@pytest.mark.parametrize("plus", ["", "+"])
-def test_what_is_said_of_ray_is_what_ray_takes(plus: str) -> None:
-    found = cluster(
-        "hydra/launcher=ray",
-        "hydra.launcher.ray.init.address='10.0.0.1:6379'",
-        f"{plus}hydra.launcher.ray.remote.num_gpus=0.5",
-    )
-    assert found
-    assert found.options == {
-        "init": {"address": "10.0.0.1:6379", "log_to_driver": False, "logging_level": 40},
-        "remote": {"num_cpus": 1, "num_gpus": 0.5, "scheduling_strategy": "SPREAD"},
-    }
+@pytest.mark.parametrize(("address", "notes"), [("tls://a:1", 0), ("tcp://a:1", 1), ("a:1", 1)])
+def test_an_address_without_encryption_is_used_with_a_sentence(address: str, notes: int) -> None:
+    plan = composition.compose_plan([*SWEEP, DASK, f"{AT}='{address}'"])
+    assert plan.cluster is not None
+    assert plan.cluster.address == address
+    assert sum("is not encrypted" in note for note in plan.notes) == notes == len(plan.notes)
 
 
 REFUSED = {
     ("hydra/launcher=joblib",): "measure.side_by_side says how many",
-    ("hydra/launcher=submitit_local",): "There is: basic, ray, submitit_slurm",
-    ("hydra/launcher=ray", "hydra.launcher.workers=0"): "workers: 0 is out of range",
-    ("hydra/launcher=ray", "hydra.launcher.worker=3"): "did you mean 'workers'",
-    ("hydra/launcher=ray", "+hydra.launcher.ray.remote.gpus=1"): "did you mean 'num_gpus'",
-    ("hydra/launcher=ray", "hydra.launcher.ray.remote.num_cpus=few"): "not a finite number",
-    ("hydra/launcher=submitit_slurm", "hydra.launcher.mem_gb=lots"): "not a finite number",
-    ("hydra/launcher=submitit_slurm", "hydra.launcher.setup=module"): "is not a list",
-    ("hydra/launcher=submitit_slurm", "hydra.launcher.workers=1,2"): "one for all its cells",
-    (
-        "hydra/launcher=submitit_slurm",
-        "hydra.launcher.array_parallelism=9",
-    ): "hydra.launcher.workers says how many",
+    ("hydra/launcher=submitit_local",): "There is: basic, dask, slurm",
+    ("hydra/launcher=submitit_slurm",): "Say hydra/launcher=slurm",
+    ("hydra/launcher=ray",): "Say hydra/launcher=dask",
+    (DASK, "hydra.launcher.workers=0"): "workers: 0 is out of range",
+    (DASK, "hydra.launcher.worker=3"): "did you mean 'workers'",
+    (DASK, "hydra.launcher.cluster=slrum"): "slurm",
+    (DASK, "hydra.launcher.cluster=ssh"): "needs the hosts",
+    (DASK, f"{AT}='tls://a:1'", "hydra.launcher.cluster=pbs"): "Leave one of them out",
+    (DASK, f"{AT}='tls://a:1'", "hydra.launcher.queue=gpu"): "Leave one of them out",
+    (SLURM, "hydra.launcher.cores=few"): "cores",
+    (SLURM, "hydra.launcher.job_script_prologue=module"): "is not a list",
+    (SLURM, "hydra.launcher.workers=1,2"): "one for all its cells",
 }
 
 
@@ -87,12 +80,12 @@ def test_what_no_worker_can_be_is_refused(words: tuple[str, ...]) -> None:
 
 
 def test_a_search_runs_here() -> None:
-    words = ("hydra/sweeper=optuna", "search.objectives=[tensor_peak_bytes]", "hydra/launcher=ray")
+    words = ("hydra/sweeper=optuna", "search.objectives=[tensor_peak_bytes]", DASK)
     with pytest.raises(BadInput, match="a search runs its cells here"):
         cluster(*words)
 
 
-@pytest.mark.parametrize("word", ["hydra/launcher=ray", "hydra/sweeper=optuna"])
+@pytest.mark.parametrize("word", [DASK, "hydra/sweeper=optuna"])
 def test_one_run_says_that_it_is_no_sweep(word: str) -> None:
     plan = composition.compose_plan(["scenario=tape", word])
     assert plan.cluster is None

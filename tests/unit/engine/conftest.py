@@ -47,6 +47,8 @@ class Recorder:
     def terminate(self) -> None:
         """There is nothing to end."""
 
+    stop = terminate
+
     def run(
         self,
         spec: TrialSpec,

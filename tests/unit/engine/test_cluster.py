@@ -1,43 +1,39 @@
-"""Workers take the cells; what one of them loses is handed out once more, and nothing waits."""
+"""Cells as tasks of Dask: what comes back is kept, what is lost is a failed row, and why."""
 
 from __future__ import annotations
 
 import io
+import pickle
 import signal
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from runner import records
-from runner.cell import ClusterSpec, Plan, TrialSpec
+from runner.cell import ClusterSpec, Plan
 from runner.compose import composition
-from runner.engine import environment
-from runner.engine.cluster import executor, worker
-from runner.engine.cluster.cell_queue import CellQueue, Journal, Message
+from runner.engine.cluster import worker
+from runner.engine.cluster.clusters import Connection
 from runner.engine.cluster.executor import ClusterExecutor
-from runner.engine.cluster.worker import Pulse, SharedCells
-from runner.engine.events import CellTaken, Event, Listener, RecordWritten, Result, TrialEnded
+from runner.engine.cluster.worker import WarmServer
+from runner.engine.events import Event, RecordWritten, Result, TrialEnded, TrialTaken
 from runner.engine.grid import Grid
 from runner.engine.measure import measure
 from runner.engine.scheduler import LocalExecutor
 from runner.errors import Interrupted, ServerError
-from runner.records import Outcome, Status
+from runner.records import Status
 from runner.render.text.progress import Progress
 from tests.runs import MACHINE
 from tests.unit.engine.conftest import Recorder
 
 NODE = msgspec.structs.replace(MACHINE, host="node7")
-
-
-@pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "_POLL_SECONDS", 0.0)
+LOST = "on 2 different workers, but all those workers died. Inspecting worker logs is"
 
 
 def plan_of(cells: int, *words: str) -> Plan:
@@ -45,252 +41,205 @@ def plan_of(cells: int, *words: str) -> Plan:
     return composition.compose_plan(said)
 
 
-class Killed(BaseException):
-    """The worker's process is no more."""
+@dataclass
+class Task:
+    """A future of Dask's."""
 
+    outcome: Any
+    status: str = "finished"
 
-class Stopped(BaseException):
-    """The worker's process is there, and does nothing."""
+    def result(self) -> Any:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome
 
-
-Life = Callable[[CellQueue, str], None]
-
-
-def live(queue: CellQueue, name: str, dies_at: Sequence[int] = ()) -> None:
-    """Be a worker until nothing is left, or until a trial of such a seed."""
-
-    def end(spec: TrialSpec) -> Outcome | None:
-        if spec.experiment.seed in dies_at:
-            raise Killed
-        return None
-
-    work, journal = queue.read_work(), Journal(queue.find_worker_folder(name))
-    journal.write(Message("started"))
-    source = SharedCells(work, queue, name, journal, Mock())
-    here = LocalExecutor(Recorder(end), work.launcher, takes_turns=False)  # type: ignore[arg-type]
-    here.machine = NODE
-    measure(source, work.folder, here, [source], is_part=True)
-    journal.write(Message("ended"))
-
-
-def dies_at(*seeds: int) -> Life:
-    return lambda queue, name: live(queue, name, seeds)
-
-
-def dies_at_once(queue: CellQueue, name: str) -> None:
-    raise Killed
-
-
-def falls_silent(queue: CellQueue, name: str) -> None:
-    number = next(queue.take(name))
-    Journal(queue.find_worker_folder(name)).write(Message("took", number))
-    raise Stopped
+    def add_done_callback(self, call: Callable[[Any], None]) -> None:
+        call(self)
 
 
 @dataclass
-class Workers:
-    """In place of a cluster: each worker lives its life at once, in this process."""
+class OneWorker:
+    """In place of Dask: each task is run at once by a worker in this process."""
 
-    lives: Sequence[Life] = ()
-    """Of the first ones; those after them go on until nothing is left."""
-    started: list[str] = field(default_factory=list)
-    killed: set[str] = field(default_factory=set)
-    finished: set[str] = field(default_factory=set)
+    scratch: Path
+    ends: Callable[[int], Exception | None] = lambda _: None
+    """By the cell's seed, what its task raises."""
+    submitted: list[int] = field(default_factory=list)
+    plugins: dict[str, WarmServer] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
+    cancelled: int = 0
+    local_directory: str = field(init=False)
+    scheduler: Any = field(default_factory=lambda: type("", (), {"address": "tls://here:1"}))
+    dashboard_link: None = None
 
-    def start(self, queue: CellQueue, count: int) -> Sequence[str]:
-        names = [str(len(self.started) + each) for each in range(count)]
-        self.started += names
-        for name in names:
-            life = self.lives[int(name)] if int(name) < len(self.lives) else live
-            try:
-                life(queue, name)
-                self.finished.add(name)
-            except Killed:
-                self.killed.add(name)
-            except Stopped:
-                pass
-        return names
+    def __post_init__(self) -> None:
+        self.local_directory = str(self.scratch)
 
-    def find_ended(self, names: Sequence[str]) -> Mapping[str, str]:
-        return {
-            name: f"job {name} is gone" for name in names if name in self.killed | self.finished
-        }
+    def register_plugin(self, plugin: WarmServer, name: str) -> None:
+        self.plugins[name] = pickle.loads(pickle.dumps(plugin))
+        self.plugins[name].setup(self)
+        here = LocalExecutor(Recorder())  # type: ignore[arg-type]
+        here.machine = NODE
+        self.plugins[name]._executor = here
 
-    def find_log(self, queue: CellQueue, name: str) -> Path:
-        return queue.find_worker_folder(name) / "run.log"
-
-    def end(self, name: str) -> None:
+    def unregister_worker_plugin(self, name: str) -> None:
+        self.plugins[name].teardown(self)
         self.ended.append(name)
 
-    def close(self, names: Sequence[str]) -> None:
-        """All have ended."""
+    def subscribe_topic(self, topic: str, handler: Callable[[Any], None]) -> None:
+        self._handler = handler
 
-    def abandon(self) -> str | None:
-        return "2 workers go on."
+    def log_event(self, topic: str, message: Any) -> None:
+        self._handler((0.0, message))
+
+    def get_current_task(self) -> str:
+        return "key"
+
+    def submit(self, _: Any, name: str, number: int, work: bytes, **options: Any) -> Task:
+        assert options == {"pure": False, "retries": 1}
+        seed = pickle.loads(work)[0].cell.experiment.seed
+        self.submitted.append(seed)
+        raised = self.ends(seed)
+        if raised:
+            return Task(raised, "cancelled" if isinstance(raised, CancelledError) else "error")
+        return Task(self.plugins[name].measure(number, work))
+
+    def cancel(self, tasks: list[Any]) -> None:
+        self.cancelled = len(tasks)
+
+    def close(self, timeout: float) -> None:
+        """There is nothing to close."""
 
 
+@dataclass
 class Listening:
-    def __init__(self, heard: Callable[[Event], None] = lambda _: None) -> None:
-        self.events: list[Event] = []
-        self._heard = heard
+    heard: Callable[[Event], None] = lambda _: None
+    events: list[Event] = field(default_factory=list)
 
     def on(self, event: Event) -> None:
         self.events.append(event)
-        self._heard(event)
+        self.heard(event)
 
     def close(self) -> None:
         """There is nothing to let go of."""
 
 
-def sweep(
-    plan: Plan, folder: Path, *lives: Life, workers: int = 2, listener: Listener | None = None
-) -> tuple[Result, Workers]:
-    cluster = Workers(lives)
-    own = ClusterExecutor(ClusterSpec("ray", workers, {}), _cluster=cluster)
-    return measure(Grid(plan), folder, own, [listener] if listener else []), cluster
+Sweep = Callable[..., tuple[Result, OneWorker]]
+
+
+@pytest.fixture
+def sweep(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweep:
+    monkeypatch.chdir(tmp_path)
+
+    def run(plan: Plan, *listeners: Any, workers: int = 2, **ends: Any) -> Any:
+        client = OneWorker(tmp_path, **ends)
+        monkeypatch.setattr(worker, "get_worker", lambda: client)
+        own = ClusterExecutor(
+            ClusterSpec("dask", workers, "tls://here:1"), _connection=Connection(client)
+        )
+        return measure(Grid(plan), folder, own, listeners), client
+
+    return run
 
 
 def statuses(result: Result) -> list[Status]:
     return [outcome.status for outcome in result.outcomes]
 
 
-def test_workers_measure_all_and_listeners_hear_of_it(folder: Path) -> None:
+def test_workers_measure_all_and_listeners_hear_of_it(sweep: Sweep, folder: Path) -> None:
     listener = Listening()
-    result, cluster = sweep(plan_of(4), folder, listener=listener)
+    result, client = sweep(plan_of(4), listener)
     assert result.exit_code == 0
-    assert len(cluster.started) == 2
-    written = [each for each in listener.events if isinstance(each, RecordWritten)]
-    assert sorted(each.run.request.place for each in written) == ["0", "1", "2", "3"]
-    assert all(each.is_new for each in written)
-    assert sum(isinstance(each, CellTaken) for each in listener.events) == 4
-    assert sum(isinstance(each, TrialEnded) for each in listener.events) == 16
-
-
-def test_a_record_names_its_node_and_who_started_it(folder: Path) -> None:
-    sweep(plan_of(2), folder)
-    for number in range(2):
+    written = [event for event in listener.events if isinstance(event, RecordWritten)]
+    assert sorted(event.run.request.place for event in written) == ["0", "1", "2", "3"]
+    assert all(event.is_new for event in written)
+    assert sum(isinstance(event, TrialEnded) for event in listener.events) == 16
+    taken = [event.trial for event in listener.events if isinstance(event, TrialTaken)]
+    assert {(trial.kind, trial.index) for trial in taken} >= {("memory", 0), ("timing", 1)}
+    assert len(client.ended) == 1, "the workers are not ours: what was put there is taken away"
+    for number in range(4):
         record = records.read(folder / str(number))
         assert record.environment.host == "node7"
         assert record.sweep is not None
-        assert (record.sweep.launcher, record.sweep.in_rounds) == ("ray", False)
+        assert (record.sweep.launcher, record.sweep.in_rounds) == ("dask", False)
         assert record.sweep.id == "2026-01-31-12-00-00-abcd"
 
 
-def test_a_lost_cell_is_handed_out_once_more(folder: Path) -> None:
-    result, cluster = sweep(plan_of(4), folder, dies_at(2), live)
-    assert result.exit_code == 0
-    assert cluster.killed == {"0"}
-    assert sorted(each.kind for each in records.read(folder / "2").trials) == [
-        *("memory", "timing", "timing", "timing"),
-    ]
-
-
-def test_a_cell_lost_twice_is_failed_and_others_go_on(folder: Path) -> None:
-    result, cluster = sweep(plan_of(5), folder, dies_at(1), dies_at(3), dies_at(1))
+def test_a_lost_cell_is_a_failed_row_in_dasks_words_until_it_is_resumed(
+    sweep: Sweep, folder: Path
+) -> None:
+    stream = io.StringIO()
+    progress = Progress(stream=stream)
+    result, _ = sweep(plan_of(5), progress, ends=lambda seed: OSError(LOST) if seed == 1 else None)
     assert result.exit_code == 1
     assert statuses(result) == ["completed", "killed", *["completed"] * 3]
-    record = records.read(folder / "1")
-    assert record.outcome.reason is not None
-    assert record.outcome.reason.startswith("2 workers were lost while they measured it")
-    assert "job 2 is gone" in record.outcome.reason
-    assert record.outcome.reason.endswith(".workers/0/workers/2/run.log")
-    assert record.environment.host == "node7"
-    assert len(cluster.started) == 4, "a lost one is replaced while cells are left"
-    result, _ = sweep(plan_of(5), folder)
-    assert statuses(result) == ["completed"] * 5
-
-
-def test_what_a_lost_worker_had_finished_is_not_run_again(folder: Path) -> None:
-    plan = plan_of(1, "measure.timing_processes=0")
-
-    def dies_after_its_trial(queue: CellQueue, name: str) -> None:
-        work = queue.read_work()
-        number = next(queue.take(name))
-        Journal(queue.find_worker_folder(name)).write(Message("took", number))
-        cell = work.folder / "0"
-        environment.keep_node(cell, NODE)
-        trial = Recorder().run(TrialSpec(plan.cells[0].experiment, "memory", 0), 1.0)
-        records.append_trial(trial, cell, plan.cells[0].experiment.cell)
-        raise Killed
-
-    result, cluster = sweep(plan, folder, dies_after_its_trial)
-    assert result.exit_code == 0
-    assert len(cluster.started) == 1
-    assert records.read(folder / "0").environment.host == "node7"
-
-
-def test_workers_that_take_nothing_stop_the_sweep(folder: Path) -> None:
-    result, cluster = sweep(plan_of(4), folder, *[dies_at_once] * 9)
-    assert isinstance(result.stopped, ServerError)
-    assert "no worker has taken a cell; of the last one: job 1 is gone" in str(result.stopped)
-    assert len(cluster.started) == 2
-    result, _ = sweep(plan_of(4), folder)
-    assert result.exit_code == 0
-
-
-def test_a_silent_worker_is_ended_and_its_cell_goes_on(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(executor, "SILENT_SECONDS", 0.2)
-    result, cluster = sweep(plan_of(3), folder, falls_silent)
-    assert result.exit_code == 0
-    assert cluster.ended == ["0"]
-
-
-def test_a_worker_that_makes_no_progress_falls_silent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert worker.SILENT_SECONDS < 300, "nobody waits longer for one that was stopped"
-    monkeypatch.setattr(worker, "PULSE_SECONDS", 0.01)
-    journal = Journal(tmp_path)
-    with closing(Pulse(journal)) as pulse:
-        pulse.expect_progress(60.0)
-        deadline = time.monotonic() + 60
-        while not journal.read():
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        pulse.expect_progress(0.0)
-        time.sleep(0.1)
-        journal.read()
-        time.sleep(0.1)
-        assert journal.read() == []
-
-
-def test_progress_counts_a_cell_that_was_given_up(folder: Path) -> None:
-    progress = Progress(stream=io.StringIO())
-    sweep(plan_of(5), folder, dies_at(1), dies_at(3), dies_at(1), listener=progress)
+    reason = records.read(folder / "1").outcome.reason
+    assert reason is not None
+    assert reason.endswith("on 2 different workers, but all those workers died.")
     assert (progress._cells_done, progress._cells, progress._failed) == (5, 5, 1)
     assert sum(progress._forecast.left.values()) == 0
+    result, client = sweep(plan_of(5))
+    assert statuses(result) == ["completed"] * 5
+    assert client.submitted == [1]
 
 
-def test_a_worker_too_many_is_not_started(folder: Path) -> None:
-    _, cluster = sweep(plan_of(2), folder, workers=8)
-    assert len(cluster.started) == 2
+def test_what_no_worker_can_do_stops_the_sweep(sweep: Sweep) -> None:
+    problem = ServerError("the server that loads TensorFlow ended.", "Look at its log.")
+    result, client = sweep(plan_of(9), ends=lambda _: problem)
+    assert isinstance(result.stopped, ServerError)
+    assert "the server that loads TensorFlow ended" in str(result.stopped)
+    assert len(client.submitted) < 9
+    assert sweep(plan_of(9))[0].exit_code == 0
 
 
-def test_after_an_interruption_what_is_finished_is_kept(folder: Path) -> None:
+def test_a_scheduler_that_is_gone_stops_the_sweep_and_says_how_to_go_on(sweep: Sweep) -> None:
+    result, _ = sweep(plan_of(4), ends=lambda seed: CancelledError("lost") if seed == 2 else None)
+    assert isinstance(result.stopped, ServerError)
+    assert "resume=latest" in result.stopped.remedy
+    assert statuses(result)[:2] == ["completed"] * 2
+
+
+def test_after_an_interruption_what_came_back_is_kept(sweep: Sweep) -> None:
     def stop(event: Event) -> None:
         if isinstance(event, RecordWritten):
             raise Interrupted(signal.SIGINT)
 
-    result, _ = sweep(plan_of(4), folder, dies_at(2), workers=1, listener=Listening(stop))
+    result, client = sweep(plan_of(4), Listening(stop))
     assert result.exit_code == 130
-    assert result.still_running == "2 workers go on."
-    assert statuses(result) == ["completed", "completed", "interrupted", "interrupted"]
-    result, cluster = sweep(plan_of(4), folder)
+    assert statuses(result) == ["completed", *["interrupted"] * 3]
+    assert client.cancelled == 2, "no more are handed out than there are workers"
+    result, client = sweep(plan_of(4))
     assert result.exit_code == 0
-    assert len(cluster.started) == 2
+    assert sorted(client.submitted) == [1, 2, 3]
 
 
-def test_the_slowest_cells_are_handed_out_first(folder: Path) -> None:
-    handed: list[str] = []
+def test_more_evidence_goes_on_with_the_trials_that_are_there(sweep: Sweep, folder: Path) -> None:
+    sweep(plan_of(1, "measure.timing_processes=0"))
+    lines = (folder / "0" / "trials.jsonl").read_bytes()
+    (folder / "plan.json").unlink()
+    sweep(plan_of(1))
+    assert (folder / "0" / "trials.jsonl").read_bytes().startswith(lines)
+    assert len(records.read(folder / "0").trials) == 4
 
-    def note(event: Event) -> None:
-        if isinstance(event, CellTaken):
-            handed.append(event.run.request.place)
 
-    said = ("-m", "scenario=numpy_loop", "measure=quick,rigorous", "seed=0,1", "tracking=none")
-    plan = composition.compose_plan(said)
-    sweep(plan, folder, workers=1, listener=Listening(note))
-    assert handed == ["2", "3", "0", "1"]
+def test_the_slowest_cells_are_handed_out_first(sweep: Sweep) -> None:
+    words = ("-m", "scenario=numpy_loop", "measure=quick,rigorous", "seed=0,1", "tracking=none")
+    plan = composition.compose_plan(words)
+    listener = Listening()
+    sweep(plan, listener, workers=1)
+    taken = [event.run.request.place for event in listener.events if isinstance(event, TrialTaken)]
+    assert list(dict.fromkeys(taken)) == ["2", "3", "0", "1"]
+
+
+def test_lost_workers_are_started_again_and_none_too_many() -> None:
+    cluster = Mock(worker_spec={}, scheduler_info={"workers": {}})
+    cluster.new_worker_spec = lambda: {len(cluster.worker_spec): {}}
+    connection = Connection(None, cluster)
+    for _ in range(2):
+        connection.keep_workers(3)
+        connection._checked -= 1.0
+    assert len(cluster.worker_spec) == 3
+    assert cluster.sync.call_count == 2
+    cluster.sync.side_effect = RuntimeError("stderr:\nsbatch: error: invalid partition\n")
+    with pytest.raises(ServerError, match="sbatch: error: invalid partition"):
+        connection.keep_workers(3)

@@ -42,7 +42,7 @@ def test_what_measures_loads_tensorflow_ahead_and_a_mistake_ends_it(
 @pytest.mark.parametrize(
     "words",
     [
-        ["-m", "scenario=while_loop", "hydra/launcher=ray"],
+        ["-m", "scenario=while_loop", "hydra/launcher=dask"],
         ["scenario=while_loop", "--cfg", "job"],
         ["batch_size=3"],
     ],

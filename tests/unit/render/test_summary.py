@@ -126,9 +126,9 @@ def test_a_reason_of_many_lines_takes_one(tmp_path: Path) -> None:
 
 
 def test_a_sweep_that_a_launcher_ran_says_what_that_means_for_times(tmp_path: Path) -> None:
-    plan = dataclasses.replace(SWEPT, cluster=ClusterSpec("ray", 2, {}))
+    plan = dataclasses.replace(SWEPT, cluster=ClusterSpec("dask", 2))
     lines = summarize(tmp_path / "s", *sweep_of_nine(), plan=plan)
-    assert any("under ray: not in rounds" in line for line in lines)
+    assert any("under dask: not in rounds" in line for line in lines)
 
 
 def test_a_sweep_that_varies_nothing_has_the_scenario_as_its_column(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ REFUSED = {
     ("batch_size=1,2", "hydra.sweeper.n_trial=3"): "did you mean 'n_trials'",
     ("batch_size=1,2", "hydra.sweeper.direction=maximize"): "has its better direction",
     ("batch_size=1,2", "hydra.sweeper.storage='sqlite:///a.db'"): "`resume=latest` goes on",
-    ("batch_size=1,2", "hydra/launcher=ray"): "a search runs its cells here",
+    ("batch_size=1,2", "hydra/launcher=dask"): "a search runs its cells here",
     ("batch_size=1,2", "hydra/sweeper/sampler=fron"): "did you mean 'front'",
     ("batch_size=1,2", "hydra.sweeper.sampler.n_ei_candidates=a"): "n_ei_candidates can't be a",
     ("batch_size=1,2", "search.limits.step_seconds=1"): "measure.timing_processes=1",
