@@ -65,13 +65,14 @@ class MetricPoint:
     step: int = 0
 
 
-def name_sweep(sweep: SweepPlace, folder: Path) -> str:
+def name_parent(sweep: SweepPlace, scenario: str, folder: Path) -> str:
     """Return what a sweep varies, `loops: scenario, iterations`: the name of the run above its
-    cells. Of a fit, a leak hunt or claims it begins with that."""
+    cells. Of a fit, a leak hunt or claims it begins with that; a hunt that varies nothing is named
+    by its scenario."""
     kind = folder.parent.parent.name.removesuffix("s")
     kind = kind if kind in ("fit", "leak", "claim") else "sweep"
     fields = ", ".join(field.rpartition(".")[2] for field in sweep.swept)
-    return make_printable(f"{sweep.experiment or kind}: {fields}")[:250]
+    return make_printable(f"{sweep.experiment or kind}: {fields or scenario}")[:250]
 
 
 @dataclass(frozen=True)

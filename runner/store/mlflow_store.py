@@ -51,7 +51,7 @@ from runner.store.content import (
     describe_record,
     find_start,
     list_artifacts,
-    name_sweep,
+    name_parent,
     write_time,
 )
 from runner.store.location import Links, StoredRun, StoreLocation, make_sqlite_uri
@@ -226,9 +226,8 @@ class MlflowStore:
 
     def _create_parent(self, record: Record, place: SweepPlace, sweep: Path) -> Any:
         tags = {"record": place.id, "folder": str(sweep), **SOURCE, **_USER}
-        run = self._client.create_run(
-            self._experiment, find_start(record), tags, name_sweep(place, sweep)
-        )
+        name = name_parent(place, record.spec.scenario, sweep)
+        run = self._client.create_run(self._experiment, find_start(record), tags, name)
         # It is not RUNNING, as nobody completes it but the end of the sweep, which may never come.
         self._client.update_run(run.info.run_id, "SCHEDULED")
         return run

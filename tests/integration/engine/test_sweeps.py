@@ -83,11 +83,11 @@ def test_finished_cells_are_stored_on_resume(warm_cli: Cli, outputs: Path) -> No
     # One is stored already, so that the store is there: to make it may take longer than a sweep
     # waits that has nothing to measure meanwhile.
     assert warm_cli("publish", str(only(outputs) / "0")).returncode == 0
-    assert len(stored(outputs)) == 1
+    assert len(stored(outputs)) == 2, "the cell, and the sweep that it belongs to"
     done = warm_cli(*GRID, *BRIEF, "resume=latest")
     assert done.returncode == 0, done.stderr
     assert "4 cells, 4 of them done, 0 trials (all done) of 12 left" in done.stderr
-    assert len(stored(outputs)) == 4
+    assert len(stored(outputs)) == 5
 
 
 def test_an_unreachable_store_is_one_warning_with_the_folder(warm_cli: Cli, outputs: Path) -> None:

@@ -15,6 +15,9 @@ V = 7777 * 4
 VARIABLE = 57 * 57 * 4 + 200
 """A value, and the handle that TensorFlow allocates beside it."""
 
+NODES = 3 * (8 + 8)
+"""Of three scopes: the shape to fill and the axes to sum, two int32 each, which the graph keeps."""
+
 
 def loop(measure: MeasureWords, *words: str) -> Record:
     words = tuple(f"scenario.{word}" for word in words)
@@ -96,9 +99,17 @@ def test_a_fresh_graph_can_not_share_a_session() -> None:
 # deferred_allocation
 
 
-@pytest.mark.parametrize("holds", ["placeholder", "constant", "variable"])
-def test_making_a_graph_allocates_no_tensor(measure: MeasureWords, holds: str) -> None:
-    assert deferred(measure, holds).trials[0].figures(Phase.BUILD).allocated_bytes == 0
+ONE = 4
+"""Bytes of the scalar that `ones_initializer` writes into the graph, which keeps it."""
+
+
+@pytest.mark.parametrize(
+    ("holds", "scalars"), [("placeholder", 0), ("constant", 0), ("variable", ONE)]
+)
+def test_making_a_graph_allocates_its_scalars_alone(
+    measure: MeasureWords, holds: str, scalars: int
+) -> None:
+    assert deferred(measure, holds).trials[0].figures(Phase.BUILD).allocated_bytes == scalars
 
 
 def test_a_placeholder_takes_memory_while_the_session_runs(measure: MeasureWords) -> None:
@@ -119,7 +130,7 @@ def test_a_constant_is_allocated_by_the_first_run_and_stays(measure: MeasureWord
 def test_a_variable_is_allocated_by_its_initializer(measure: MeasureWords) -> None:
     record = deferred(measure, "variable")
 
-    assert live_after(record, Phase.FIRST_CALL) == V + 200
+    assert live_after(record, Phase.FIRST_CALL) == V + 200 + ONE
     assert record.metrics["tensor_step_peak_bytes"] == V  # its square
 
 
@@ -137,12 +148,13 @@ def test_what_is_fed_lies_off_the_alignment_wherever_it_came_from() -> None:
 
 
 def test_one_name_in_three_scopes_is_three_variables(measure: MeasureWords) -> None:
-    """And one more scalar each, their sums."""
+    """Each is there twice while it is initialized: the graph optimizer has computed the value
+    beforehand, and the session keeps it. Plain Python under the profiler needs as much."""
     record = scopes(measure, "session")
 
-    assert live_after(record, Phase.BUILD) == 0
-    assert record.metrics["tensor_peak_bytes"] == pytest.approx(3 * VARIABLE, abs=64)
-    assert record.metrics["tensor_live_bytes"] == 0
+    assert live_after(record, Phase.BUILD) == NODES
+    assert record.metrics["tensor_peak_bytes"] == 6 * 57 * 57 * 4 + NODES
+    assert record.metrics["tensor_live_bytes"] == NODES
 
 
 def test_a_session_that_is_not_closed_holds_its_variables_until_it_is_dropped(
@@ -152,7 +164,7 @@ def test_a_session_that_is_not_closed_holds_its_variables_until_it_is_dropped(
 
     assert record.metrics["tensor_live_bytes"] == pytest.approx(3 * VARIABLE, abs=64)
     assert record.metrics["tensor_growth_bytes_per_step"] == 0
-    assert record.metrics["tensor_retained_bytes"] == 0
+    assert record.metrics["tensor_retained_bytes"] == NODES
 
 
 def test_in_eager_mode_get_variable_allocates_at_once(measure: MeasureWords) -> None:
