@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from runner.facts import SharedMapping
@@ -68,7 +69,8 @@ def measure_shared() -> int:
 
 
 def _read_lines(path: str) -> Iterator[bytes]:
-    with open(path, "rb", buffering=_BUFFER_BYTES) as lines:  # noqa: PTH123
+    # Not the built-in `open`: a program may have replaced it.
+    with Path(path).open("rb", buffering=_BUFFER_BYTES) as lines:
         yield from lines
 
 

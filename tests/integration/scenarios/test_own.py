@@ -79,14 +79,18 @@ class TestTheStep:
             assert found["allocated_bytes_per_step"] == VECTOR
             assert found["tensor_retained_bytes"] == 0
 
-    @pytest.mark.parametrize("execution", ["eager", "graph", "xla"])
+    @pytest.mark.parametrize(
+        ("execution", "peak"),
+        [("eager", 11 * 4 + 4), ("graph", 11 * 4 + 4), ("xla", 2 * 11 * 4 + 12)],
+    )
     def test_a_tf_function_itself_is_known_for_the_step(
-        self, execution: str, measure: Measure
+        self, execution: str, peak: int, measure: Measure
     ) -> None:
+        """Its graph keeps the shape, an int32; XLA computes the constant while it compiles, too."""
         words = ("scenario.arguments.size=11", f"execution={execution}")
         found = run(measure, "traced_step_with_arguments", *words).metrics
         assert found["graph_traces"] == 1
-        assert found["tensor_peak_bytes"] == 11 * 4
+        assert found["tensor_peak_bytes"] == peak
 
     @pytest.mark.parametrize("execution", ["graph", "xla"])
     def test_is_compiled_as_the_execution_says(self, execution: str, measure: Measure) -> None:
@@ -110,12 +114,15 @@ class TestTheFirstCall:
         assert found["tensor_growth_bytes_per_step"] == VECTOR
         assert found["tensor_retained_bytes"] == (1 + 4) * VECTOR
 
-    @pytest.mark.parametrize("execution", ["graph", "xla"])
+    @pytest.mark.parametrize(
+        ("execution", "peak"), [("graph", VECTOR + 4), ("xla", 2 * VECTOR + 12)]
+    )
     def test_is_compiled_so_that_no_eager_one_is_in_the_peak(
-        self, execution: str, measure: Measure
+        self, execution: str, peak: int, measure: Measure
     ) -> None:
+        """Plain Python under the profiler needs the same: 4,952 and 9,908 bytes."""
         found = run(measure, "eager_only_peak", f"execution={execution}").metrics
-        assert found["tensor_peak_bytes"] == VECTOR
+        assert found["tensor_peak_bytes"] == peak
 
 
 LONG = ("measure=standard", "measure.timing_processes=1")
