@@ -374,7 +374,7 @@ def answer_for_servers(folder: Path, count: int) -> Iterator[str | None]:
             problem = "it was taken"
             try:
                 with mock.patch.object(TrackingServiceClient, "get_run", answer):
-                    store._attach_files(f"{number:032}", record)
+                    store._attach_files(answer(), record)
             except StoreError:
                 problem = ""
             except Exception as error:

@@ -473,10 +473,10 @@ ROWS = [
         as_json(each("", f"{COMPARED} fails") | HELD | words("[].held.scenario")),
     )),
     Row("run", "clean, asked", "-m runner clean FIRST --json", (
-        as_json(each("", "folder bytes tracked_runs deleted reason")),
+        as_json(each("", "folder bytes tracked_runs mlflow_runs deleted reason")),
     )),
     Row("run", "clean", "-m runner clean FIRST --json --yes", (
-        as_json(each("", "folder bytes tracked_runs deleted reason")),
+        as_json(each("", "folder bytes tracked_runs mlflow_runs deleted reason")),
         {"files gone": frozenset(
             f"{RUN}/{name}" for name in CLOSED | VIEWS | PAGE
         )},
@@ -504,8 +504,9 @@ ROWS = [
         files("", STORE),
         files(f"{FIT}/", words("report.html 0/report.html 1/report.html")),
         as_json(each("", "folder page problem")),
-        mlflow("gradient=none 3 python_loop eager", LOOP_PARAMS, LOOP_METRICS),
-        mlflow("gradient=tape 3 python_loop eager", LOOP_PARAMS, LOOP_METRICS),
+        *(mlflow(f"gradient={gradient} 3 python_loop eager",
+                 LOOP_PARAMS | words("device.memory_limit_mb"), LOOP_METRICS)
+          for gradient in ("none", "tape")),
         above("fit: gradient, batch_size", words("report.html fit.svg run.log")),
     )),
     Row("found", "leak",
@@ -651,7 +652,7 @@ ROWS = [
         as_json(under("device", "auto cpu gpu") | under("measure", "quick standard rigorous")),
     )),
     Row("words", "completion for bash", "-m runner completion bash", (
-        says("complete -o nospace -o default -F _runner runner"),
+        says("complete -o nospace -o default -F _runner_command runner"),
     )),
     Row("words", "completion of a line", "-m runner completion --line 'runner scenario=tap'", (
         says("scenario=tape"),
