@@ -39,7 +39,7 @@ from mlflow.utils.rest_utils import requests
 from runner import records
 from runner.cell import PLAN_FILE
 from runner.errors import BadInput, RunnerError, StoreError, StoreOutOfReach, get_first_line
-from runner.records import RECORD_FILE, Record, SweepPlace
+from runner.records import RECORD_FILE, Record, Status, SweepPlace
 from runner.render.files.note import write_sweep_note
 from runner.render.html import REPORT_FILE
 from runner.store import views
@@ -143,7 +143,9 @@ class MlflowStore:
                 tags = {MLFLOW_RUN_NOTE: note, STARTED: write_time(ended)}  # above its cells
                 self._client.log_batch(run.info.run_id, [count], tags=_list_tags(tags))
                 self._attach_files(run, folder)
-                self._client.set_terminated(run.info.run_id, end_time=ended)
+                stopped = any(cell.outcome.status is Status.INTERRUPTED for cell in cells)
+                status = "KILLED" if stopped else "FINISHED"
+                self._client.set_terminated(run.info.run_id, status, ended)
         return self._location.make_stored_run(self._experiment, run.info.run_id)
 
     def save_view(self, sweep: str | None) -> Links:

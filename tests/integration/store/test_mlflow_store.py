@@ -18,9 +18,11 @@ from urllib.parse import unquote
 import msgspec
 import pytest
 
+from runner import records
 from runner.config import Tracking
 from runner.errors import BadInput, StoreError
 from runner.machine import GitState
+from runner.records import Outcome, Status
 from runner.render import html
 from runner.render.files.allocations import write_files
 from runner.store.location import StoreLocation, locate_store
@@ -147,6 +149,23 @@ def test_nobody_waits_for_the_end_of_a_sweep_that_never_came(
     assert statuses == {"FINISHED": 8, "FAILED": 1, "SCHEDULED": 1}
     store_at(location)
     assert Counter(run.info.status for run in runs()) == statuses
+
+
+def test_a_sweep_that_was_interrupted_is_killed_until_it_is_whole(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    store, sweep = store_at(location), outputs / "sweeps" / "s"
+    first, second = sweep_of_nine()[:2]
+    stopped = dataclasses.replace(second, outcome=Outcome(Status.INTERRUPTED))
+    store.publish(kept(first, sweep / "0"))
+    folder = kept(stopped, sweep / "1")
+    for record, status in ((stopped, "KILLED"), (second, "FINISHED")):
+        records.write(record, folder)
+        store.publish(folder)
+        stored = store.publish_sweep(sweep)
+        statuses = {run.info.run_id: run.info.status for run in runs()}
+        assert statuses.pop(stored.run_id) == status
+        assert sorted(statuses.values()) == sorted(["FINISHED", status])
 
 
 def test_what_an_older_version_stored_is_replaced_and_not_there_twice(
