@@ -223,16 +223,16 @@ class MlflowStore:
             known = self._find_runs(f"tags.record = {_quote(record.sweep.id)}")
             parents = [run for run in known if run.data.tags.get("folder") == str(sweep)]
             run = parents[0] if parents else self._create_parent(record, record.sweep, sweep)
+            if run.info.status == "RUNNING":  # new, or a publisher was killed before this line
+                # Nobody completes it but the end of the sweep, which may never come.
+                self._client.update_run(run.info.run_id, "SCHEDULED")
         self._parents[sweep] = str(run.info.run_id)
         return self._parents[sweep]
 
     def _create_parent(self, record: Record, place: SweepPlace, sweep: Path) -> Any:
         tags = {"record": place.id, "folder": str(sweep), **SOURCE, **_USER}
         name = name_parent(place, record.spec.scenario, sweep)
-        run = self._client.create_run(self._experiment, find_start(record), tags, name)
-        # It is not RUNNING, as nobody completes it but the end of the sweep, which may never come.
-        self._client.update_run(run.info.run_id, "SCHEDULED")
-        return run
+        return self._client.create_run(self._experiment, find_start(record), tags, name)
 
     def _write_run(
         self, content: RunContent, folder: Path, known: list[Any], parent: str | None

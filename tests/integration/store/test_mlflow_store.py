@@ -151,6 +151,19 @@ def test_nobody_waits_for_the_end_of_a_sweep_that_never_came(
     assert Counter(run.info.status for run in runs()) == statuses
 
 
+def test_a_sweep_is_not_running_after_a_kill_between_its_run_and_its_status(
+    location: StoreLocation, outputs: Path, runs: Runs
+) -> None:
+    from mlflow import MlflowClient
+
+    folder = kept(sweep_of_nine()[0], outputs / "sweeps" / "s" / "0")
+    store_at(location).publish(folder)
+    (above,) = [run for run in runs() if run.info.status == "SCHEDULED"]
+    MlflowClient(tracking_uri=location.uri).update_run(above.info.run_id, "RUNNING")
+    store_at(location).publish(folder)
+    assert sorted(run.info.status for run in runs()) == ["FINISHED", "SCHEDULED"]
+
+
 def test_a_sweep_that_was_interrupted_is_killed_until_it_is_whole(
     location: StoreLocation, outputs: Path, runs: Runs
 ) -> None:
