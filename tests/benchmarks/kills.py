@@ -26,6 +26,7 @@ from pathlib import Path
 
 from runner import records
 from runner.cell import PLAN_FILE
+from runner.engine.open_runs import name_sweep
 from runner.processes import process_tree
 from runner.records import Status
 from tests.resuming import GRID, stored, trials_kept
@@ -258,11 +259,17 @@ def check_store(outputs: Path) -> list[str]:
     )
     problems = [] if done.returncode == 0 else [f"publish: {done.stderr[-500:]}"]
     runs = stored(outputs)
-    wanted = sorted(records.read_brief(each).id for each in records.find(outputs / "sweeps"))
+    cells = records.find(outputs / "sweeps")
+    sweeps = {name_sweep(cell.parent) for cell in cells}
+    wanted = sorted([*sweeps, *(records.read_brief(cell).id for cell in cells)])
     if sorted(record for record, _ in runs) != wanted:
-        problems.append(f"in MLflow {len(runs)} runs of {len(wanted)} records")
+        problems.append(
+            f"in MLflow {len(runs)} runs of {len(cells)} records and {len(sweeps)} sweeps"
+        )
     if running := [record for record, status in runs if status == "RUNNING"]:
         problems.append(f"RUNNING in MLflow: {running}")
+    if ended := [pair for pair in runs if pair[0] in sweeps and pair[1] != "FINISHED"]:
+        problems.append(f"sweeps that are not FINISHED in MLflow: {ended}")
     return problems
 
 

@@ -115,9 +115,13 @@ def test_a_killed_and_resumed_sweep_ends_as_an_unbroken_one(
         assert [(trial.kind, trial.index) for trial in record.trials] == [
             *(("memory", 0), ("timing", 0), ("timing", 1))
         ]
-    assert stored(outputs) == [
-        (f"{name_sweep(resumed)}-{number}", "FINISHED") for number in range(4)
-    ]
+    assert stored(outputs) == list_finished(resumed)
+
+
+def list_finished(sweep: Path) -> list[tuple[str, str]]:
+    """What MLflow has of a sweep that ended: its own run above those of its four cells."""
+    name = name_sweep(sweep)
+    return [(record, "FINISHED") for record in (name, *(f"{name}-{n}" for n in range(4)))]
 
 
 def begun(outputs: Path, *words: str, trials: int) -> subprocess.Popen[str]:
@@ -147,17 +151,20 @@ def test_an_interrupted_sweep_is_resumed_from_any_folder(
     assert "resume=" in shown
     assert "interrupted" in set(table(folder).status)
     assert len(table(folder)) == 4
-    assert {status for _, status in stored(outputs)} <= {"FINISHED"}, "nothing is left RUNNING"
+    above, *cells = list_finished(folder)
+    begun_above = (above[0], "SCHEDULED")
+    assert set(stored(outputs)) <= {begun_above, *cells}, "nothing is left RUNNING"
     words = {"completed": "FINISHED", "interrupted": "KILLED"}
     assert cli("publish", str(folder)).returncode == 0
-    assert [status for _, status in stored(outputs)] == [
-        words[records.read(cell).outcome.status] for cell in records.find(folder)
+    assert stored(outputs) == [
+        (above[0], "KILLED"),
+        *((name, words[records.read(folder / name[-1]).outcome.status]) for name, _ in cells),
     ]
     done = cli(*GRID, *BRIEF, "tracking=none", f"resume={folder.relative_to(outputs)}", cwd=outputs)
     assert done.returncode == 0, done.stderr
     assert only(outputs) == folder
     assert cli("publish", str(folder)).returncode == 0
-    assert [status for _, status in stored(outputs)] == ["FINISHED"] * 4
+    assert stored(outputs) == [above, *cells]
     pandas.testing.assert_frame_equal(steady(table(unbroken.folder)), steady(table(folder)))
 
 
