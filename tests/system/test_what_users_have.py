@@ -199,6 +199,8 @@ OWN_RECORD = (
 )
 """Of a function in a file of the user's, with one timing trial."""
 OWN_IN_MEMORY = OWN_RECORD - TIMING_TRIAL - facts("timing", "code")
+OWN_IN_TIME = OWN_RECORD - ALLOCATIONS - MEMORY_TRIAL - facts("memory", "code")
+"""The same without a memory trial: what grew was resident memory."""
 FAILED_RECORD = (
     (UNMEASURED | ALLOCATIONS | metrics(OF_MEMORY, OF_TIMING, GROWTH))
     | words("environment.code")
@@ -515,7 +517,7 @@ ROWS = [
         files(f"{LEAKS}/", words("leak.json run.log") | PAGE),
         plan_of(LEAKS),
         cell(f"{LEAKS}/0", OWN_RECORD | HOST_TRIAL | CELL, OWN_CONFIG),
-        cell(f"{LEAKS}/1", OWN_RECORD | CELL, OWN_CONFIG),
+        cell(f"{LEAKS}/1", OWN_IN_TIME | CELL, OWN_CONFIG, files=NOTHING),
         as_json(words(LEAK) | each("holders", HOLDER) | each("remedies", REMEDY)),
         {f"keys of {LEAKS}/leak.json": words("schema leaks") | each("leaks", f"cell {LEAK}")},
     )),
