@@ -202,18 +202,21 @@ def outputs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cli(outputs: Path) -> Cli:
-    """`python -m runner WORDS`, with outputs of its own."""
+    """`python -m runner WORDS`, with outputs of its own, and without the allocator that the pytest
+    plugin chooses for this process where a module that it collects names its mark."""
 
     def run(
         *words: str, cwd: Path | None = None, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
+        environment.pop("TF_CPU_ALLOCATOR_USE_BFC", None)
         return subprocess.run(
             [sys.executable, "-m", "runner", *words],
             capture_output=True,
             text=True,
             timeout=timeout,
             cwd=cwd,
-            env={**os.environ, "RUNNER_OUTPUTS": str(outputs)},
+            env=environment,
         )
 
     return run
