@@ -202,7 +202,7 @@ def _choose_pairs(grid: CellGrid, field: str, metric: str) -> list[Pair]:
 
 
 def _list_known(pairs: Iterable[Pair], metric: str) -> list[Pair]:
-    """Return the pairs of which either cell completed and has the figure."""
+    """Return the pairs of which both cells completed and have the figure."""
     known = []
     for pair in pairs:
         records = (pair.baseline, pair.candidate)

@@ -564,6 +564,12 @@ def test_what_threads_take_by_being_there_is_the_line_s_that_makes_them() -> Non
     }
 
 
+def container_of(chain: str) -> dict[str, Any]:
+    """A container that grows by one a step at a line of the user's, and is shown to hold it."""
+    here = [["service.py", 22]]
+    return {"grows_by": 1, "of": "x", "lines": here, "frees": here, "chain": chain.split(" > ")}
+
+
 @pytest.mark.parametrize(
     ("chain", "change"),
     [
@@ -594,14 +600,7 @@ def test_what_threads_take_by_being_there_is_the_line_s_that_makes_them() -> Non
     ],
 )
 def test_what_to_write_goes_by_the_container_that_grows(chain: str, change: str) -> None:
-    container = {
-        "grows_by": 1,
-        "of": "x",
-        "lines": [["service.py", 22]],
-        "frees": [["service.py", 22]],
-        "chain": chain.split(" > "),
-    }
-    found = record(place("tensor"), containers=[{**container, "made_at": None}])
+    found = record(place("tensor"), containers=[{**container_of(chain), "made_at": None}])
     (written,) = suggestions.suggest_changes(judge(found))
     assert written.change.startswith(f"service.py:22: {change}")
 
@@ -616,14 +615,7 @@ def test_what_to_write_goes_by_the_container_that_grows(chain: str, change: str)
     ],
 )
 def test_what_a_library_keeps_gets_no_advice_that_nobody_can_follow(chain: str) -> None:
-    container = {
-        "grows_by": 1,
-        "of": "x",
-        "lines": [["service.py", 22]],
-        "frees": [["service.py", 22]],
-        "chain": chain.split(" > "),
-    }
-    leak = judge(record(place("tensor"), containers=[container]))
+    leak = judge(record(place("tensor"), containers=[container_of(chain)]))
     assert leak.holders[0].is_held
     assert not list(suggestions.suggest_changes(leak))
 
