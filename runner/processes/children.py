@@ -18,7 +18,7 @@ from pathlib import Path
 
 from runner.processes import process_tree, protocol, scratch, start
 from runner.processes.protocol import Ended, Forked, LineReader, Refused, Task
-from runner.records import Phase, TrialResult
+from runner.records import Phase, Status, TrialResult
 from runner.schema import Unreadable
 
 MOST_OUTPUT = 1_000_000
@@ -29,7 +29,14 @@ _START_SECONDS = 300.0
 very busy."""
 
 _MOST_DEADLINES = 3
-"""The longest that a child may take on a busy machine, as a multiple of its deadline."""
+"""The longest that a child may take on a busy machine, or that goes forward, as a multiple of its
+deadline."""
+
+_NEWS_SHARE = 0.5
+"""A child goes forward if it was heard of within this share of its deadline."""
+
+_ANSWER_SECONDS = 20.0
+"""The longest that a child may take to send what it has: a million events are read in ten."""
 
 _REPORT_SECONDS = 5.0
 """The longest that a zygote that is well takes to report how a killed child has ended."""
@@ -43,6 +50,8 @@ class DeadlinePassed:
     """The child was still at work when its time was over."""
 
     seconds: float
+    result: TrialResult | None = None
+    """As much as it had by then."""
 
 
 @dataclass(frozen=True)
@@ -222,9 +231,10 @@ class Child:
 
     def follow(self, seconds: float, on_phase: Callable[[str], None]) -> tuple[Phase | None, End]:
         """Sleep until it has finished or ended, or its time is over; return its last phase. Time in
-        which it waited for a processor does not count, up to a multiple of its time."""
+        which it waited for a processor does not count, and one that goes forward has more, up to a
+        multiple of its time. At its deadline it is asked for what it has."""
         started, phase, reader = time.monotonic(), None, LineReader()
-        deadline = started + seconds
+        deadline, heard, is_asked = started + seconds, started, False
         with selectors.DefaultSelector() as selector:
             for each in (self._channel, self._output, self._lifeline):
                 selector.register(each, selectors.EVENT_READ)
@@ -240,19 +250,37 @@ class Child:
                     try:
                         for message in reader.feed(data):  # those before an unreadable one count
                             if message.result is not None:
-                                return phase, message.result
-                            if message.phase is not None:
+                                is_late = message.result.status is Status.TIMED_OUT
+                                late = DeadlinePassed(seconds, message.result)
+                                return phase, late if is_late else message.result
+                            heard = time.monotonic()
+                            if message.phase is not None and message.phase != phase:
                                 phase = message.phase
                                 on_phase(phase)
                     except Unreadable as error:
                         return phase, error
                 elif self._lifeline in ready:
-                    return phase, self._receive_end()
+                    end = self._receive_end()
+                    return phase, DeadlinePassed(seconds) if is_asked else end
+                elif time.monotonic() >= deadline and is_asked:
+                    return phase, DeadlinePassed(seconds)
                 elif time.monotonic() >= deadline:
                     waited = process_tree.read_waited_seconds(self.pid)
-                    deadline = started + min(seconds + waited, _MOST_DEADLINES * seconds)
+                    wanted = max(started + seconds + waited, heard + _NEWS_SHARE * seconds)
+                    deadline = min(wanted, started + _MOST_DEADLINES * seconds)
                     if time.monotonic() >= deadline:
-                        return phase, DeadlinePassed(seconds)
+                        is_asked = self._ask_for_result()
+                        deadline = time.monotonic() + _ANSWER_SECONDS * is_asked
+                        if not is_asked:
+                            return phase, DeadlinePassed(seconds)
+
+    def _ask_for_result(self) -> bool:
+        """Ask it for what it has; return False if it is stopped, or gone."""
+        if process_tree.read_state(self.pid) in ("T", *process_tree.GONE):
+            return False
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, protocol.DEADLINE)
+        return True
 
     def _receive_end(self) -> Ended | ZygoteLost:
         ended = protocol.receive(self._lifeline)

@@ -7,6 +7,7 @@ import signal
 from contextlib import suppress
 
 from runner.cell import TrialSpec
+from runner.metrics import format_bytes
 from runner.processes.children import DeadlinePassed, End, ZygoteLost
 from runner.processes.protocol import CANNOT_SEND, Ended
 from runner.records import COMPLETED, Outcome, Phase, Status, Trial, TrialResult
@@ -31,9 +32,14 @@ def make_trial(spec: TrialSpec, phase: Phase | None, end: End) -> Trial:
         case TrialResult():
             outcome = Outcome(end.status, phase, end.reason) if end.status else COMPLETED
             return end.as_trial(spec.kind, spec.index, outcome)
-        case DeadlinePassed(seconds):
+        case DeadlinePassed(seconds, result):
             status = Status.TIMED_OUT
             reason = f"passed its deadline of {seconds:g} s (measure.timeout_seconds)"
+            if result is not None:
+                if result.allocations is not None:
+                    peak = format_bytes(result.allocations.total_bytes)
+                    reason += f"; its tensors take at least {peak}"
+                return result.as_trial(spec.kind, spec.index, Outcome(status, phase, reason))
         case Unreadable():
             reason = f"what the child sent as its result can't be read ({end})"
         case ZygoteLost():

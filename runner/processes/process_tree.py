@@ -24,7 +24,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_GONE = ("Z", "X", None)
+GONE = ("Z", "X", None)
 
 PATIENCE_SECONDS = 5.0
 """The longest that the end of killed processes is waited for: one in the midst of a read from a
@@ -51,7 +51,7 @@ def list_children(pid: int) -> Iterator[int]:
     for thread in threads:
         with suppress(OSError):
             found = Path(f"/proc/{pid}/task/{thread}/children").read_text()
-            yield from (each for each in map(int, found.split()) if read_state(each) not in _GONE)
+            yield from (each for each in map(int, found.split()) if read_state(each) not in GONE)
 
 
 def list_descendants(pid: int) -> Iterator[int]:

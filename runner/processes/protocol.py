@@ -7,6 +7,7 @@
 | parent -> zygote | the same, hung up             | end this child, and all that it started      |
 | child -> parent  | its channel, a pipe           | lines of JSON, each a `ChildMessage`         |
 | child -> parent  | its output, a pipe            | what it prints                               |
+| parent -> child  | the signal `DEADLINE`         | send what you have, now                      |
 
 The fourth descriptor of a request is a file in memory with the child's `Task`, which nobody opens
 but the child. Whatever is lost, its sockets and pipes close, and whoever waits at one hears of it.
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +32,9 @@ from runner.records import ChildMessage
 
 CANNOT_SEND = 86
 """Exit code of a child whose trial ended but whose result could not be sent."""
+
+DEADLINE = signal.SIGRTMIN + 8
+"""The signal to a child that is still at work at its deadline. It ends one that does not answer."""
 
 DESCRIPTORS = 4
 """The number of descriptors in a request: task, channel, output, lifeline, in this order."""
@@ -119,14 +125,16 @@ class Channel:
         self._descriptor = move_out_of_reach(descriptor)
         self._write, self._getpid = os.write, os.getpid
         self._owner = os.getpid()
+        self._lock = threading.Lock()
 
     def send(self, message: ChildMessage) -> None:
         """Write a message, whole; nothing in a process that the user's code has forked."""
         if self._getpid() != self._owner:
             return
         data = memoryview(schema.encode(message) + b"\n")
-        while data:
-            data = data[self._write(self._descriptor, data) :]
+        with self._lock:  # another thread may send the result at the deadline
+            while data:
+                data = data[self._write(self._descriptor, data) :]
 
 
 class LineReader:

@@ -13,6 +13,7 @@ from typing import Any
 from runner.allocations import Allocations
 from runner.cell import TrialSpec
 from runner.facts import ProgramFacts, TrialFacts
+from runner.meters.clock import Clock
 from runner.meters.host import malloc
 from runner.processes.protocol import Channel
 from runner.records import ChildMessage, Phase, TrialResult
@@ -23,7 +24,7 @@ from runner.trial.phases import Meter
 
 @dataclass(frozen=True)
 class Salvage:
-    """The figures of a memory trial that failed, as far as they are known."""
+    """The figures of a memory trial that failed or was late, as far as they are known."""
 
     live_bytes: int | None = None
     allocations: Allocations | None = None
@@ -39,7 +40,8 @@ class PreparedTrial:
     each frame that a user's own script would not have."""
     finish: Callable[[Any], TrialResult]
     """Makes its result of what `go` has returned."""
-    salvage: Callable[[], Salvage] = Salvage
+    salvage: Callable[[], Salvage] | None = None
+    """Tells what is known so far; another thread may call it while `go` is under way."""
 
 
 class TrialSetup:
@@ -108,6 +110,9 @@ def _clear_session() -> None:
     keras.backend.clear_session()
 
 
+_NEWS_SECONDS = 1.0
+"""The least time between two messages that say that steps go on."""
+
 _REMEDIES: dict[str, Callable[[], object]] = {
     "nothing": lambda: None,
     "gc_collect": gc.collect,
@@ -126,11 +131,14 @@ class AnnouncedMeter:
     _remedy: Callable[[], object]
     _before_step: Callable[[int], None]
     _phase: Phase | None = None
+    _announced_at: float = 0.0
 
     def begin(self, phase: Phase, step: int) -> None:
-        if phase not in (self._phase, Phase.COLLECTION):  # the collection is part of the steps
-            self._phase = phase
-            self._channel.send(ChildMessage(phase=phase))
+        is_new = phase not in (self._phase, Phase.COLLECTION)  # the collection is part of the steps
+        if is_new or (self._phase and Clock.seconds() > self._announced_at + _NEWS_SECONDS):
+            self._phase = phase if is_new else self._phase
+            self._announced_at = Clock.seconds()
+            self._channel.send(ChildMessage(phase=self._phase))
         if phase is Phase.STEPS:
             self._remedy()
             self._before_step(step)

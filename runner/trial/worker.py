@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
+import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import NoReturn
 
 from runner import user_code
 from runner.cell import TRACER_MB, TrialSpec
@@ -20,7 +25,7 @@ from runner.facts import TrialFacts
 from runner.meters import code_owner
 from runner.metrics import format_mebibytes
 from runner.processes import process_tree, zygote
-from runner.processes.protocol import CANNOT_SEND, Channel, Task
+from runner.processes.protocol import CANNOT_SEND, DEADLINE, Channel, Task
 from runner.records import ChildMessage, Status, TrialResult
 from runner.trial import failure, forked, host_limit, loader, out_of_memory
 from runner.trial.setup import PreparedTrial, Salvage, TrialSetup
@@ -37,21 +42,50 @@ def main(task: Task, channel: Channel) -> None:
         code_owner.note_folder()
         user_code.watch_imports()
         spec = pickle.loads(task.work)
+        if spec.kind == "memory":  # before TensorFlow starts threads, which one would end
+            signal.pthread_sigmask(signal.SIG_BLOCK, {DEADLINE})
         trial = _prepare(spec, channel, facts)
+        ending = threading.Lock()
+        if trial.salvage is not None:
+            _answer_deadline(trial.salvage, ending, partial(_report, spec, channel), facts)
         try:
             try:
                 found = trial.go()
             finally:
                 if forked.getpid() != began_as:
                     forked.end(sys.exc_info()[1], lambda: None)
+                ending.acquire()
         except BaseException as error:
             code_owner.return_to_folder()
-            result = _explain(error, spec, facts, trial.salvage())
+            result = _explain(error, spec, facts, trial.salvage() if trial.salvage else None)
         else:
             code_owner.return_to_folder()
             result = trial.finish(found)
     except BaseException as error:
         result = _explain(error, spec, facts)
+    _report(spec, channel, result)
+
+
+def _answer_deadline(
+    salvage: Callable[[], Salvage],
+    ending: threading.Lock,
+    report: Callable[[TrialResult], NoReturn],
+    facts: TrialFacts,
+) -> None:
+    """Have a thread send what is known at the deadline: the program's own may be in TensorFlow for
+    minutes. Who takes `ending` first ends the trial."""
+
+    def answer() -> None:
+        signal.sigwait({DEADLINE})
+        if ending.acquire(blocking=False):
+            allocations = salvage().allocations
+            report(TrialResult(status=Status.TIMED_OUT, facts=facts, allocations=allocations))
+
+    threading.Thread(target=answer, name="deadline", daemon=True).start()
+
+
+def _report(spec: TrialSpec | None, channel: Channel, result: TrialResult) -> NoReturn:
+    """Send the result, and end this process."""
     with suppress(Exception):  # the user's code may have put anything among the modules
         function = spec.experiment.function if spec else None
         theirs = [*code_owner.list_user_files(), *(function.files if function else ())]

@@ -232,6 +232,58 @@ class Spike:
         return step
 
 
+def _run_one_op_for_ever() -> None:
+    import tensorflow as tf
+
+    # A matrix of its own size in each iteration, so that there are few events until the deadline.
+    product = tf.eye(500)
+    tf.function(lambda: tf.while_loop(lambda x: True, lambda x: (x @ product,), (product,)))()
+
+
+def _spin() -> None:
+    while True:
+        pass
+
+
+OCCUPATIONS = {"spin": _spin, "op": _run_one_op_for_ever}
+
+
+@dataclass(frozen=True)
+class Late:
+    """Holds 4 MB, makes another 4 MB in each step, and is busy for ever in its third one."""
+
+    executions: ClassVar[Executions] = ("eager",)
+
+    occupation: str
+
+    def build(self, bench: Bench) -> Step:
+        import tensorflow as tf
+
+        held, calls = tf.fill([1000, 1000], 1.0), 0
+
+        def step() -> None:
+            nonlocal calls
+            calls += 1
+            made = held + 1.0
+            del made
+            if calls == 3:
+                OCCUPATIONS[self.occupation]()
+
+        return step
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Takes its time for each step."""
+
+    executions: ClassVar[Executions] = ("eager",)
+
+    seconds: float
+
+    def build(self, bench: Bench) -> Step:
+        return lambda: time.sleep(self.seconds)
+
+
 @dataclass(frozen=True)
 class EndTheServer:
     """Ends the warm server under its own feet, the first time that it is run."""

@@ -20,7 +20,14 @@ from runner.processes.server import TrialServer
 from runner.records import Phase, Status
 from runner.scenario import Scenario
 from tests.conftest import ANYWHERE, BRIEF, UNTRACKED, RunScenario
-from tests.integration.processes.faults import EndTheServer, Fault, Spike
+from tests.integration.processes.faults import (
+    OCCUPATIONS,
+    EndTheServer,
+    Fault,
+    Late,
+    Slow,
+    Spike,
+)
 from tests.integration.processes.probes import (
     FrozenTime,
     IsThere,
@@ -112,6 +119,27 @@ def test_time_without_a_processor_does_not_count(
     assert trial.outcome.status == Status.TIMED_OUT
     assert trial.facts.seconds is not None
     assert trial.facts.seconds >= least
+
+
+@pytest.mark.parametrize("occupation", sorted(OCCUPATIONS))
+def test_a_late_trial_keeps_what_it_has_measured(
+    run_scenario: RunScenario, occupation: str
+) -> None:
+    late = replace(BRIEF, timeout_seconds=2.0)
+    trial = run_scenario(Late(occupation), "memory", measure=late)
+    assert (trial.outcome.status, trial.outcome.phase) == (Status.TIMED_OUT, "steps")
+    assert trial.allocations is not None
+    assert trial.allocations.total_bytes == 8_000_000
+    assert trial.allocations.step == 0
+    assert "take at least 8.00 MB" in (trial.outcome.reason or "")
+
+
+def test_a_trial_that_goes_forward_has_more_time(run_scenario: RunScenario) -> None:
+    """Its steps take longer than its deadline together, but none by itself."""
+    brief = replace(BRIEF, timeout_seconds=3.0, memory_steps=10)
+    trial = run_scenario(Slow(0.5), "memory", measure=brief)
+    assert trial.outcome.completed
+    assert (trial.facts.seconds or 0.0) > 5.0
 
 
 @pytest.mark.parametrize("kind", ["timing", "memory"])
