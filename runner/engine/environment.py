@@ -17,13 +17,15 @@ from pathlib import Path
 
 import msgspec
 
+import runner
 from runner import paths, user_code
 from runner.config import Experiment
 from runner.facts import TrialFacts
 from runner.machine import Environment, GitState, Machine, UserCode
 from runner.processes import nvml
 
-_PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", "runner")
+_OWN = "tf-memory-runner"
+_PACKAGES = ("tensorflow", "tensorflow-cpu", "keras", "numpy", "hydra-core", "mlflow", _OWN)
 # fmt: off
 FLAGS = frozenset((
     "TF_CPU_ALLOCATOR_USE_BFC", "TF_CPU_BFC_MEM_LIMIT_IN_MB", "TF_ENABLE_ONEDNN_OPTS",
@@ -69,12 +71,8 @@ def describe_machine() -> Machine:
     """Return what this machine is, as read once when a measurement begins."""
     facts = Path("/proc/cpuinfo").read_text().splitlines()
     models = (fact.partition(":")[2].strip() for fact in facts if fact.startswith("model name"))
-    versions = {}
-    for name in _PACKAGES:
-        with suppress(metadata.PackageNotFoundError):
-            versions[name] = metadata.version(name)
     return Machine(
-        versions=versions,
+        versions=_read_versions(),
         python=platform.python_version(),
         cpu=next(models, platform.machine()),
         cores=len(os.sched_getaffinity(0)),
@@ -91,6 +89,28 @@ def describe_machine() -> Machine:
         config_dirs=tuple(map(str, paths.list_own_confs())),
         load=os.getloadavg()[0],
     )
+
+
+def _read_versions() -> dict[str, str]:
+    versions = {}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    return versions
+
+
+def read_software() -> dict[str, str]:
+    """Return what must be the same on all machines whose results stand in one table."""
+    versions, code, own = _read_versions(), hashlib.sha256(), Path(runner.__file__).parent
+    for module in sorted((*own.rglob("*.py"), *(own.parent / "scenarios").rglob("*.py"))):
+        code.update(module.read_bytes())
+    return {
+        "the runner": f"{versions.get(_OWN)} (hash of its code: {code.hexdigest()[:8]})",
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "TensorFlow": versions.get("tensorflow") or versions.get("tensorflow-cpu", "none"),
+        "Keras": versions.get("keras", "none"),
+        "NumPy": versions.get("numpy", "none"),
+    }
 
 
 def keep_node(folder: Path, machine: Machine) -> None:

@@ -56,6 +56,7 @@ class ClusterOpened:
 
     address: str
     dashboard: str | None
+    workers: int
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,15 @@ _SET_BY_DASK = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS",
 
 @dataclass(frozen=True)
 class UserFolder:
-    """The folder of a command, its import path, and the variables that measurements depend on."""
+    """The folder of a command, its import path, and the variables and versions that measurements
+    depend on."""
 
     path: Path
     import_path: tuple[str, ...]
     variables: Mapping[str, str]
     identity: tuple[object, ...]
     archive: bytes | None
+    software: Mapping[str, str]
 
     @classmethod
     def read(cls) -> UserFolder:
@@ -41,16 +43,24 @@ class UserFolder:
         names = (environment.FLAGS | own) & os.environ.keys() - _NODES_OWN
         variables = {name: os.environ[name] for name in names}
         path = Path.cwd()
-        return cls(path, tuple(sys.path), variables, _identify(path), _pack(path))
+        identity, software = _identify(path), environment.read_software()
+        return cls(path, tuple(sys.path), variables, identity, _pack(path), software)
 
     def find(self, scratch: Path) -> Path:
         """Return the folder on this machine: the same one, or else a copy of it in `scratch`.
-        Raise `Unavailable` where it is neither here nor was sent."""
+        Raise `Unavailable` where it is neither here nor was sent, or where other versions are."""
+        host, own = os.uname().nodename, environment.read_software()
+        for name, version in self.software.items():
+            if own[name] != version:
+                raise Unavailable(
+                    f"{host} has {name} {own[name]}, and the command has {version}.",
+                    "Install the same versions on all machines, and start their workers again.",
+                )
         if _identify(self.path) == self.identity:
             return self.path
         if self.archive is None:
             raise Unavailable(
-                f"{self.path} is not on the disk of {os.uname().nodename}, and is too large to be "
+                f"{self.path} is not on the disk of {host}, and is too large to be "
                 f"sent there: {_MOST_BYTES >> 20} MiB and {_MOST_FILES} files at most.",
                 "Stand in a folder on a disk that the nodes share, or in one of code alone.",
             )

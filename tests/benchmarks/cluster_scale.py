@@ -2,9 +2,9 @@
 
     python -m tests.benchmarks cluster_scale
 
-100,000 tasks that sleep for 10 ms and return 20 kB, as a cell does, on ten workers of this machine,
-handed out as the runner does: as many as there are workers. Scheduler and client run in this
-process.
+100,000 tasks that report a trial, sleep for 10 ms and return 20 kB, as a cell does, on ten workers
+of this machine, handed out as the runner does: as many as there are workers. Scheduler, client and
+the workers' nannies run in this process. RUNNER_TEST_TASKS=2000 is a quick look.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ import pickle
 import time
 
 import psutil
-from distributed import as_completed
+from distributed import as_completed, get_worker
 
 from runner.cell import ClusterSpec
 from runner.engine.cluster.clusters import connect
 
 TASKS = int(os.environ.get("RUNNER_TEST_TASKS", "100000"))
-WORKERS = 10
+WORKERS, TOPIC = 10, "trials"
 WORK = pickle.dumps(bytes(6000))
 """A pickled request, with its composed configuration."""
 
 
 def sleep(number: int, work: bytes) -> bytes:
+    get_worker().log_event(TOPIC, (number, "memory", 0))
     time.sleep(0.01)
     return bytes(20_000)
 
@@ -35,6 +36,7 @@ def main() -> None:
     connection.keep_workers(WORKERS)
     client, process = connection.client, psutil.Process()
     client.wait_for_workers(WORKERS)
+    client.subscribe_topic(TOPIC, lambda event: None)
 
     def submit(number: int) -> object:
         return client.submit(sleep, number, WORK, pure=False, retries=1)

@@ -7,7 +7,7 @@ import signal
 import tempfile
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,13 @@ _QUIET, _LOOPBACK = logging.CRITICAL + 1, "127.0.0.1:0"
 _SETTINGS = {
     "distributed.scheduler.allowed-failures": 1,  # a cell that loses two workers has failed
     "distributed.worker.profile.enabled": False,  # it samples a worker's threads all the time
+    "distributed.worker.memory.monitor-interval": "1s",
+    "distributed.admin.tick.interval": "1s",  # at 20 ms an idle worker takes 1.4 % of a core
+    "distributed.admin.system-monitor.interval": "10s",
     "distributed.nanny.pre-spawn-environ": {},  # it would change this process's variables
     "distributed.deploy.lost-worker-timeout": "5s",
 }
+_WAIT_SECONDS = 60.0  # for a worker of a job that began, or of an address: Dask's death timeout
 
 
 @dataclass
@@ -37,36 +41,36 @@ class Connection:
     cluster: Any = None
     folder: Path | None = None  # for the jobs' logs and credentials
     _checked: float = 0.0
-    _known: int = 0  # logs that were there when a worker was
-    _said: int = 0  # bytes in all of them
-    _silent_since: float = 0.0
+    _has_worker_at: float = field(default_factory=time.time)
+    _known: int = 0  # logs that were there at that time
 
     def keep_workers(self, count: int) -> None:
         """Start workers, in place of lost ones too; raise `ServerError` where none will come."""
-        now = time.monotonic()
-        if self.cluster is None or now < self._checked + 1.0:
+        now = time.time()  # as files have it
+        if now < self._checked + 1.0:
             return
         self._checked = now
+        logs = list(self.folder.glob("[!.]*")) if self.folder else []
+        with suppress(Exception):  # the scheduler may be gone
+            if self.client.scheduler_info(n_workers=0)["n_workers"]:
+                self._has_worker_at, self._known = now, len(logs)
+        if self.cluster is None:
+            if now > self._has_worker_at + _WAIT_SECONDS:
+                remedy = f"Start one: dask worker {self.client.scheduler.address} --nthreads 1."
+                raise ServerError(f"no worker has come for {_WAIT_SECONDS:.0f} s.", remedy)
+            return
         while len(self.cluster.worker_spec) < count:
             self.cluster.worker_spec.update(self.cluster.new_worker_spec())
         try:  # `scale` and `adapt` do the same, but raise nothing, and take a lost one for coming
-            self.cluster.sync(self.cluster._correct_state)
+            self.cluster.sync(lambda: self.cluster)
         except Exception as error:  # what the queue has against a job, or ssh against a host
             words = str(error).strip().splitlines() or [type(error).__name__]
             raise ServerError(f"no worker was started: {words[-1]}", _LOOK) from error
-        logs = list(self.folder.glob("[!.]*")) if self.folder else []
-        said = sum(log.stat().st_size for log in logs)
-        if self.cluster.scheduler_info["workers"]:
-            self._known = len(logs)
-        if said != self._said or len(logs) == self._known:
-            self._said, self._silent_since = said, now
-        if now > self._silent_since + 60.0:  # Dask's death timeout; a busy machine is slow, too
-            log = max(logs, key=lambda log: log.stat().st_mtime)
+        written_at, log = max(((log.stat().st_mtime, log) for log in logs), default=(now, None))
+        if log and len(logs) > self._known and now > written_at + _WAIT_SECONDS:
             words = log.read_text(errors="replace").strip().splitlines() or ["nothing"]
-            raise ServerError(
-                f"a job that began is no worker yet; it said last: {words[-1]}",
-                f"Its log is {paths.shorten(log)}.",
-            )
+            why = f"a job that began is no worker yet; it said last: {words[-1]}"
+            raise ServerError(why, f"Its log is {paths.shorten(log)}.")
 
     def close(self) -> None:
         """End what was started."""
@@ -127,7 +131,8 @@ def _start(connection: Connection, spec: ClusterSpec, options: dict[str, Any]) -
         file = connection.folder / f".{name}"
         file.write_text(getattr(security, name))
         setattr(security, name, str(file))
-    prologue = ["export DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED=False"]
+    names = {name: name.replace(".", "__").replace("-", "_").upper() for name in _SETTINGS}
+    prologue = [f"export DASK_{names[name]}='{value}'" for name, value in _SETTINGS.items()]
     one = ["--nthreads", "1", "--dashboard-address", _LOOPBACK]
     return classes[f"{spec.cluster}cluster"](
         processes=1,

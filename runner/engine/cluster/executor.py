@@ -40,9 +40,7 @@ class ClusterExecutor:
     _tasks: dict[int, Any] = field(default_factory=dict)
     _messages: SimpleQueue[Sequence[Any]] = field(default_factory=SimpleQueue)
     """A cell's number; with the kind and index of a trial that begins, else the cell is done."""
-    _name: str = field(default_factory=lambda: f"runner-{secrets.token_hex(8)}")
-    """The name of the workers' plugin, and of the topic that trials are reported under."""
-    _has_measured: bool = False
+    _name: str = field(default_factory=lambda: f"runner-{secrets.token_hex(8)}")  # plugin, topic
 
     @property
     def name(self) -> str:
@@ -69,13 +67,16 @@ class ClusterExecutor:
 
     def _run(self, connection: Connection, runs: Sequence[Run], notify: Notifier) -> Iterator[Run]:
         client, workers = connection.client, min(self.spec.workers, len(runs))
-        pages = client.dashboard_link if find_spec("bokeh") else None
+        page = client.dashboard_link if find_spec("bokeh") else None
         slowest_first = sorted(runs, key=Run.estimate_seconds, reverse=True)
         self._open.update(enumerate(slowest_first))
         waiting = iter(list(self._open))
-        notify(ClusterOpened(client.scheduler.address, pages))
+        notify(ClusterOpened(client.scheduler.address, page, client.scheduler_info(0)["n_workers"]))
         client.subscribe_topic(self._name, lambda event: self._messages.put(event[1]))
-        client.register_plugin(WarmServer(self._name, UserFolder.read()), self._name)
+        try:
+            client.register_plugin(WarmServer(self._name, UserFolder.read()), self._name)
+        except Exception as error:  # what a worker has against it
+            raise ServerError(f"a worker can't measure: {error}", _GO_ON) from error
         while self._open:
             for number in islice(waiting, workers - len(self._tasks)):
                 self._submit(client, number)
@@ -105,11 +106,10 @@ class ClusterExecutor:
             why = get_first_line(error).partition(" Inspecting")[0]
             if task.status == "cancelled":
                 raise ServerError(f"Dask's scheduler is gone: {why}", _GO_ON) from error
-            if isinstance(error, RunnerError | ImportError) and not self._has_measured:
+            if isinstance(error, RunnerError | ImportError):  # and no other cell there
                 raise ServerError(f"a worker can't measure: {error}", _GO_ON) from error
             run.stop(Status.KILLED, f"no worker has finished it; Dask says: {why}")
             return run
-        self._has_measured = True
         for trial in run.take(machine, files):
             spec = TrialSpec(run.experiment, trial.kind, trial.index)
             notify(TrialEnded(run, spec, (trial.facts.seconds or 0.0) / workers))

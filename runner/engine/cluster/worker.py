@@ -19,10 +19,8 @@ from runner.machine import Machine
 from runner.processes.server import TrialServer
 from runner.records import LOG_FILE, TRIALS_FILE
 
-Measured = tuple[Machine, dict[str, bytes]]  # who has measured a cell, and the cell's files
 
-
-def measure_cell(plugin: str, number: int, work: bytes) -> Measured:
+def measure_cell(plugin: str, number: int, work: bytes) -> tuple[Machine, dict[str, bytes]]:
     """Measure a cell where that plugin is; the classes of the work may be found only there."""
     server: WarmServer = get_worker().plugins[plugin]
     return server.measure(number, work)
@@ -54,7 +52,7 @@ class WarmServer(WorkerPlugin, Listener):  # type: ignore[misc]
             self._executor.server.terminate()
             self._executor = LocalExecutor(TrialServer())
 
-    def measure(self, number: int, work: bytes) -> Measured:
+    def measure(self, number: int, work: bytes) -> tuple[Machine, dict[str, bytes]]:
         """Measure a cell, and report each of its trials as it begins."""
         scratch = Path(self._scratch.name)
         self._folder = self._folder or self._user.find(scratch)
@@ -70,7 +68,7 @@ class WarmServer(WorkerPlugin, Listener):  # type: ignore[misc]
                 self._timer.daemon = True
                 self._timer.start()
 
-    def _measure(self, work: bytes, folder: Path) -> Measured:
+    def _measure(self, work: bytes, folder: Path) -> tuple[Machine, dict[str, bytes]]:
         executor, (request, files) = self._executor, pickle.loads(work)
         for name, content in files.items():
             (folder / name).write_bytes(content)

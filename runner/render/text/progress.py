@@ -105,8 +105,9 @@ class Progress:
         match event:
             case events.CellsOpened(runs):
                 self._open_cells(runs)
-            case events.ClusterOpened(address, dashboard):
+            case events.ClusterOpened(address, dashboard, workers):
                 pages = f"; its dashboard is at {dashboard}" if dashboard else ""
+                pages += "" if workers else "; it has no worker yet"
                 print(f"Dask's scheduler is {address}{pages}", file=self.stream, flush=True)
             case events.TrialStarted(run, trial) | events.TrialTaken(run, trial):
                 total = run.done[trial.kind] + run.count_missing(is_decided=False)[trial.kind]

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -90,12 +89,8 @@ class Cluster:
 
     def list_servers(self) -> list[psutil.Process]:
         """Return the servers of trials, and their trials, that run in the namespaces."""
-        servers = []
-        for process in [each for network in self.namespaces for each in network.processes()]:
-            with suppress(psutil.NoSuchProcess):
-                if "processes/start.py" in " ".join(process.cmdline()):
-                    servers.append(process)
-        return servers
+        processes = [process for network in self.namespaces for process in network.processes()]
+        return [process for process in processes if "processes/start.py" in str(process.info)]
 
 
 def wait_until(is_so: Callable[[], object], what: str, seconds: float = LONG) -> None:

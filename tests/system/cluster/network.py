@@ -54,11 +54,8 @@ class Namespace:
         done = subprocess.run(
             ["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True
         )
-        found = []
-        for pid in map(int, done.stdout.split()):
-            with suppress(psutil.NoSuchProcess):
-                found.append(psutil.Process(pid))
-        return found
+        pids = set(map(int, done.stdout.split()))
+        return [process for process in psutil.process_iter(["cmdline"]) if process.pid in pids]
 
     def end_all(self) -> None:
         """Also what such a process has just started."""

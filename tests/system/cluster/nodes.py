@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import dask
 from distributed import Security
 
 from tests.system.cluster.network import Namespace, join, namespace
@@ -19,7 +20,7 @@ def running(
 ) -> Iterator[tuple[list[Namespace], dict[str, str]]]:
     """Yield the namespaces of the scheduler and of both workers, and the environment that finds the
     scheduler. Nothing of the hidden folders can be seen by a worker."""
-    environment = {**os.environ, **_make_credentials(folder)}
+    environment = {**os.environ, **_make_settings()}
     with ExitStack() as stack:
         networks = [stack.enter_context(namespace()) for _ in range(3)]
         host, *nodes = join(networks)
@@ -28,16 +29,8 @@ def running(
         networks[0].start(folder / "scheduler.log", environment, *_DASK, *words)
         for network, address in zip(networks[1:], nodes, strict=True):
             hide = ("unshare", "--mount", "sh", "-c", _HIDE, "sh", *_DASK, "worker", at)
-            disk = ("--local-directory", str(folder / address))
-            words = (
-                *hide,
-                "--host",
-                f"tls://{address}",
-                "--nthreads",
-                "1",
-                "--no-dashboard",
-                *disk,
-            )
+            own = ("--host", f"tls://{address}", "--local-directory", str(folder / address))
+            words = (*hide, *own, "--nthreads", "1", "--no-dashboard")
             paths = {"HIDDEN": " ".join(map(str, hidden))}
             network.start(folder / f"{address}.log", environment | paths, *words)
         yield networks, {**environment, "ADDRESS": at}
@@ -47,17 +40,11 @@ _DASK = (sys.executable, "-m", "dask")
 _HIDE = 'for path in $HIDDEN; do mount -t tmpfs none "$path" || exit 9; done; cd / && exec "$@"'
 
 
-def _make_credentials(folder: Path) -> dict[str, str]:
-    """Return Dask's settings of both sides, with credentials that lie in the folder."""
-    tls, settings = Security.temporary().get_tls_config_for_role("worker"), {}
-    for part in ("cert", "key", "ca_file"):
-        file = folder / f"{part}.pem"
-        file.write_text(tls[part])
-        roles = [f"{role}__{part}" for role in ("SCHEDULER", "WORKER", "CLIENT")]
-        for name in ["CA_FILE"] if part == "ca_file" else roles:
-            settings[f"DASK_DISTRIBUTED__COMM__TLS__{name.upper()}"] = str(file)
-    return {
-        **settings,
-        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "True",
-        "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",  # until a cut is noticed; over 11 s
-    }
+def _make_settings() -> dict[str, str]:
+    """Return Dask's settings of both sides, with credentials, as variables."""
+    own = Security.temporary().get_tls_config_for_role("worker")
+    pair = {"cert": own["cert"], "key": own["key"]}
+    tls = {"ca-file": own["ca_file"], "scheduler": pair, "worker": pair, "client": pair}
+    timeouts = {"tcp": "12s"}  # until a cut is noticed; over 11 s
+    comm = {"tls": tls, "require-encryption": True, "timeouts": timeouts}
+    return {"DASK_INTERNAL_INHERIT_CONFIG": dask.config.serialize({"distributed": {"comm": comm}})}

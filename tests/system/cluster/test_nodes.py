@@ -41,7 +41,7 @@ def test_a_killed_worker_and_a_cut_network_lose_nothing(
 ) -> None:
     process = cluster.start_and_wait(outputs, home, CELLS // 3, *GRID)
     processes = cluster.namespaces[0].processes()
-    (worker,) = [each for each in processes if "spawn_main" in " ".join(each.cmdline())]
+    (worker,) = [process for process in processes if "spawn_main" in str(process.info)]
     worker.kill()
     cluster.wait_for_records(process, outputs, CELLS // 2)
     link = ("ip", "-n", cluster.namespaces[1].name, "link", "set", network.LINK, "down")

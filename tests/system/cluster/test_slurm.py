@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from distributed import Security
 
 from runner import records
 from tests.resuming import only
 from tests.system.cluster import network, slurm
-from tests.system.cluster.conftest import CELLS, GRID, Cluster, finish, need, read_table, wait_until
+from tests.system.cluster.conftest import (
+    CELLS,
+    GRID,
+    Cluster,
+    finish,
+    need,
+    read_table,
+    wait_until,
+)
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -67,6 +77,30 @@ def test_a_stopped_command_leaves_no_job(
     process.send_signal(number)
     finish(process, code)
     wait_until(lambda: not (list_jobs(cluster) or cluster.list_servers()), "a job is left", 60)
+
+
+STRANGER = """
+import socket, ssl, sys
+context = ssl._create_unverified_context()
+for certificate in sys.argv[3:]:
+    context.load_cert_chain(certificate)
+with context.wrap_socket(socket.create_connection((sys.argv[1], sys.argv[2]))) as scheduler:
+    scheduler.recv(1)
+"""
+
+
+def test_who_lacks_the_credentials_is_refused(
+    cluster: Cluster, outputs: Path, home: Path, tmp_path: Path
+) -> None:
+    other, file = Security.temporary(), tmp_path / "other.pem"
+    file.write_text(other.tls_client_key + other.tls_client_cert)
+    process = cluster.start(outputs, home, *GRID)
+    line = next(line for line in process.stderr or () if line.startswith("Dask's scheduler"))
+    address = line.partition("tls://")[2].partition(";")[0].split(":")
+    for own, why in (((), "CERTIFICATE_REQUIRED"), ((str(file),), "UNKNOWN_CA")):
+        words = cluster.inside(sys.executable, "-c", STRANGER, *address, *own)
+        assert why in subprocess.run(words, capture_output=True, text=True).stderr
+    finish(process, 1)
 
 
 ECHO = "hydra.launcher.job_script_prologue=['echo no such module; exit 1']"

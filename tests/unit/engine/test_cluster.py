@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import signal
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,7 +20,8 @@ import pytest
 from runner import records
 from runner.cell import ClusterSpec, Plan
 from runner.compose import composition
-from runner.engine.cluster import worker
+from runner.engine import environment
+from runner.engine.cluster import clusters, worker
 from runner.engine.cluster.clusters import Connection
 from runner.engine.cluster.executor import ClusterExecutor
 from runner.engine.cluster.worker import WarmServer
@@ -26,7 +29,7 @@ from runner.engine.events import Event, RecordWritten, Result, TrialEnded, Trial
 from runner.engine.grid import Grid
 from runner.engine.measure import measure
 from runner.engine.scheduler import LocalExecutor
-from runner.errors import Interrupted, ServerError
+from runner.errors import Interrupted, ServerError, Unavailable
 from runner.records import Status
 from runner.render.text.progress import Progress
 from tests.runs import MACHINE
@@ -102,7 +105,14 @@ class OneWorker:
         raised = self.ends(seed)
         if raised:
             return Task(raised, "cancelled" if isinstance(raised, CancelledError) else "error")
-        return Task(self.plugins[name].measure(number, work))
+        try:
+            return Task(self.plugins[name].measure(number, work))
+        except Unavailable as error:
+            return Task(error, "error")
+
+    def scheduler_info(self, n_workers: int) -> dict[str, int]:
+        assert n_workers == 0, "of a thousand workers not more is read than is needed"
+        return {"n_workers": 1}
 
     def cancel(self, tasks: list[Any]) -> None:
         self.cancelled = len(tasks)
@@ -183,13 +193,36 @@ def test_a_lost_cell_is_a_failed_row_in_dasks_words_until_it_is_resumed(
     assert client.submitted == [1]
 
 
-def test_what_no_worker_can_do_stops_the_sweep(sweep: Sweep) -> None:
+@pytest.mark.parametrize("first", [0, 3])
+def test_what_a_worker_cannot_do_stops_the_sweep(first: int, sweep: Sweep) -> None:
     problem = ServerError("the server that loads TensorFlow ended.", "Look at its log.")
-    result, client = sweep(plan_of(9), ends=lambda _: problem)
+    result, client = sweep(plan_of(9), ends=lambda seed: problem if seed >= first else None)
     assert isinstance(result.stopped, ServerError)
     assert "the server that loads TensorFlow ended" in str(result.stopped)
-    assert len(client.submitted) < 9
+    assert len(client.submitted) < first + 4, "it would fail all that are left"
     assert sweep(plan_of(9))[0].exit_code == 0
+
+
+def test_a_worker_with_another_version_is_refused(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    software = environment.read_software()
+    other = software | {"Keras": "1.2.3"}
+    read = Mock(side_effect=chain([software], repeat(other)))
+    monkeypatch.setattr(environment, "read_software", read)
+    result, _ = sweep(plan_of(4))
+    assert isinstance(result.stopped, ServerError)
+    assert f"has Keras 1.2.3, and the command has {software['Keras']}" in str(result.stopped)
+
+
+def test_a_worker_without_the_runner_is_refused(
+    sweep: Sweep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = ModuleNotFoundError("No module named 'runner'")
+    monkeypatch.setattr(OneWorker, "register_plugin", Mock(side_effect=problem))
+    result, _ = sweep(plan_of(4))
+    assert isinstance(result.stopped, ServerError)
+    assert "a worker can't measure: No module named 'runner'" in str(result.stopped)
 
 
 def test_a_scheduler_that_is_gone_stops_the_sweep_and_says_how_to_go_on(sweep: Sweep) -> None:
@@ -231,10 +264,18 @@ def test_the_slowest_cells_are_handed_out_first(sweep: Sweep) -> None:
     assert list(dict.fromkeys(taken)) == ["2", "3", "0", "1"]
 
 
+def make_connection(workers: list[int], **cluster: Any) -> Connection:
+    """Return a connection whose scheduler has one of these numbers of workers at each look."""
+    client = Mock(scheduler=Mock(address="tls://here:1"))
+    client.scheduler_info.side_effect = [{"n_workers": count} for count in workers]
+    own = Mock(**cluster) if cluster else None
+    return Connection(client, own)
+
+
 def test_lost_workers_are_started_again_and_none_too_many() -> None:
-    cluster = Mock(worker_spec={}, scheduler_info={"workers": {}})
+    connection = make_connection([0, 3, 2], worker_spec={})
+    cluster = connection.cluster
     cluster.new_worker_spec = lambda: {len(cluster.worker_spec): {}}
-    connection = Connection(None, cluster)
     for _ in range(2):
         connection.keep_workers(3)
         connection._checked -= 1.0
@@ -243,3 +284,43 @@ def test_lost_workers_are_started_again_and_none_too_many() -> None:
     cluster.sync.side_effect = RuntimeError("stderr:\nsbatch: error: invalid partition\n")
     with pytest.raises(ServerError, match="sbatch: error: invalid partition"):
         connection.keep_workers(3)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    clock = Mock(return_value=1000.0)
+    monkeypatch.setattr(clusters.time, "time", clock)
+    return clock
+
+
+@pytest.mark.parametrize("look", [{"n_workers": 0}, OSError("the scheduler is gone")])
+def test_an_address_without_a_worker_is_waited_for_a_minute(
+    look: dict[str, int] | OSError, clock: Mock
+) -> None:
+    connection = make_connection([])
+    connection.client.scheduler_info.side_effect = [look, {"n_workers": 1}, look, look]
+    for seconds in (50, 50, 50):
+        clock.return_value += seconds
+        connection.keep_workers(2)
+    clock.return_value += 11.0
+    with pytest.raises(ServerError, match="no worker has come for 60 s") as raised:
+        connection.keep_workers(2)
+    assert "dask worker tls://here:1" in raised.value.remedy
+
+
+def test_a_job_that_waits_in_the_queue_is_waited_for(clock: Mock, tmp_path: Path) -> None:
+    connection = make_connection([1, 0, 0, 0], worker_spec={0: {}, 1: {}})
+    connection.folder = tmp_path
+    ended, begun = tmp_path / "slurm-1.out", tmp_path / "slurm-2.out"
+    ended.write_text("CANCELLED\n")
+    os.utime(ended, (1000, 1000))
+    connection.keep_workers(2)
+    clock.return_value += 3600.0
+    connection.keep_workers(2)
+    begun.write_text("loading\nno such module\n")
+    os.utime(begun, (clock.return_value, clock.return_value))
+    clock.return_value += 50.0
+    connection.keep_workers(2)
+    clock.return_value += 20.0
+    with pytest.raises(ServerError, match="it said last: no such module"):
+        connection.keep_workers(2)
