@@ -55,7 +55,7 @@ LONGEST = (
     *("system/test_what_users_have.py", "system/leak/test_holders.py"),
     *("system/processes/test_kills.py", "integration/scenarios/test_contract.py"),
     *("integration/processes/test_ends.py", "integration/scenarios/test_training.py"),
-    *("integration/store/test_client.py", "integration/engine/test_sweeps.py"),
+    *("integration/store/test_background.py", "integration/engine/test_sweeps.py"),
     *("integration/compose/test_composer.py", "integration/scenarios/test_own.py"),
 )
 """The files of half a minute and more, the longest first: one that begins last is waited for."""

@@ -54,7 +54,7 @@ def measure_and_print(
     if tracking:
         warn_of_unused_address(tracking)
     printer = _Printer(render)
-    store = StoreListener(tracking, folder, is_sweep=files is not None) if tracking else None
+    store = StoreListener(tracking, folder) if tracking else None
     is_tracked = tracking is not None and tracking.kind != "none"
     listeners: list[Listener] = [progress or Progress(), RecordFilesListener(is_tracked)]
     listeners += [each for each in (echo, files, printer, store) if each]

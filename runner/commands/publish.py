@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from runner import paths, records
 from runner.commands import Parser
 from runner.commands._store import choose_store, open_store
-from runner.config import Tracking
 from runner.engine import folders
-from runner.errors import BadInput, RunnerError, StoreOutOfReach
-from runner.store.location import StoredRun, locate_store
+from runner.errors import BadInput
+from runner.store.location import locate_store
+from runner.store.publisher import publish_all
 
 
 def make_parser() -> Parser:
@@ -42,66 +41,25 @@ def run(options: argparse.Namespace) -> int:
     named = [folders.find_folder(path) for path in options.path]
     if not named:
         raise BadInput("publish: no folder is named.", "Name a run's or a sweep's folder.")
+    location = locate_store(choose_store(options.settings), paths.find_outputs())
     results = []
-    for folder, what, page, problem in publish(named, choose_store(options.settings)):
-        results.append({"folder": str(folder.resolve()), "page": page, "problem": problem})
+    for published in publish_all(_list_folders(named), open_store(location)):
+        what = ": report" if published.table else ""
+        page, problem = published.page, published.problem
+        results.append({"folder": published.folder, "page": page, "problem": problem})
         if not options.json:
-            print(f"{paths.shorten(folder)}{what}  {page or f'not stored: {problem}'}", flush=True)
+            shown = page or f"not stored: {problem}"
+            print(f"{paths.shorten(Path(published.folder))}{what}  {shown}", flush=True)
     if options.json:
         print(json.dumps(results, indent=1))
     return 1 if any(result["problem"] for result in results) else 0
 
 
-def publish(
-    named: Sequence[Path], choice: Tracking
-) -> Iterator[tuple[Path, str, str | None, str | None]]:
-    """Bring in the records at or below the paths that are named, then the reports of their sweeps.
+def _list_folders(named: Sequence[Path]) -> list[Path]:
+    """Return those with a record at or below the paths that are named, each once.
 
-    Yield each folder, what of it was brought in, its page in the store or why it has none.
+    The store's own copies of records lie among its artifacts: they don't count.
     """
-    outputs = paths.find_outputs()
-    location = locate_store(choice, outputs)
-    copies = (outputs / "artifacts").resolve()  # the store's own copies of records lie there
-    found = dict.fromkeys(each for path in named for each in records.find(path))
-    folders = [each for each in found if not each.resolve().is_relative_to(copies)]
-
-    store = open_store(location)
-    silent: StoreOutOfReach | None = None
-
-    def bring_in(folder: Path, act: Callable[[Path], StoredRun]) -> tuple[str | None, str | None]:
-        nonlocal silent
-        try:
-            if silent:
-                raise silent  # each record would wait for it anew
-            _write_page(folder)
-            return act(folder).page, None
-        except RunnerError as error:
-            silent = error if isinstance(error, StoreOutOfReach) else None
-            return None, error.problem
-
-    sweeps: dict[Path, None] = {}
-    for folder in folders:
-        page, problem = bring_in(folder, store.publish)
-        yield folder, "", page, problem
-        if page and records.read_brief(folder).sweep:
-            sweeps[folder.parent] = None
-    for sweep in sweeps:
-        yield sweep, ": report", *bring_in(sweep, store.publish_sweep)
-
-
-def _write_page(folder: Path) -> None:
-    """Write `report.html` where it is missing, older than the record, or somebody else's."""
-    from runner.engine.folders import is_own
-    from runner.render import html
-
-    page, record = folder / html.REPORT_FILE, folder / records.RECORD_FILE
-    is_old = record.exists() and page.exists() and page.stat().st_mtime < record.stat().st_mtime
-    if is_own(folder) and page.exists() and not is_old:
-        return
-    try:
-        html.write_page(folder)
-    except BadInput:
-        raise
-    except Exception as error:  # a folder that is not ours to write to: stored without a page
-        why = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-        print(f"runner: {paths.shorten(page)}: can't be written ({why}).", file=sys.stderr)
+    copies = (paths.find_outputs() / "artifacts").resolve()
+    folders = dict.fromkeys(folder for path in named for folder in records.find(path))
+    return [folder for folder in folders if not folder.resolve().is_relative_to(copies)]

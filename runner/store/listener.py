@@ -1,13 +1,11 @@
 """Pass each record on to the tracking store; nothing else depends on it.
 
-Nobody waits for it but timing trials, beside which it must be asleep, and the end of the command.
+Nobody waits for it but the end of the command.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from runner import paths
@@ -18,98 +16,88 @@ from runner.engine.events import (
     MeasurementEnded,
     MeasurementStarted,
     RecordWritten,
+    TrialEnded,
     TrialStarted,
 )
-from runner.engine.open_runs import name_sweep
-from runner.errors import BadInput, Interrupted, RunnerError, StoreError
+from runner.errors import Interrupted, StoreError
 from runner.store import active
-from runner.store.client import StoreClient
-from runner.store.location import LOCAL_UI, Links, StoredRun, write_publish_command
+from runner.store.background import HURRIED_SECONDS, BackgroundPublisher
+from runner.store.location import LOCAL_UI, write_publish_command
+from runner.store.publisher import Published
 
 
 @dataclass
 class StoreListener:
-    """Brings each record into the tracking store as it is written, and a sweep's report at last."""
+    """Has each record published as it is written, and a sweep when it is complete."""
 
     tracking: Tracking
     folder: Path
-    is_sweep: bool = False
-    pages: str | Links | None = None
-    """Where the run, or the sweep, opens in the store; None where it lacks some of it."""
-    _client: StoreClient | None = None
+    published: Published | None = None
+    """The run, or the sweep, in the store; None where it lacks some of it."""
+    _publisher: BackgroundPublisher | None = None
     """None for tracking=none, and before anything is measured."""
-    _answers: deque[Future[StoredRun]] = field(default_factory=deque)
     _has_cells: bool = False
-    """What is measured are cells of one whole, which has a run of its own."""
-    _problem: RunnerError | None = None
+    """True if what is measured are cells of one whole, which has a run of its own."""
+    _problem: Published | None = None
 
     def on(self, event: Event) -> None:
         if isinstance(event, MeasurementStarted) and self.tracking.kind != "none":
             log = folders.make_log(event.folder)
-            self._client = StoreClient(self.tracking, paths.find_outputs(), log)
-        if self._client is None:
+            self._publisher = BackgroundPublisher(self.tracking, paths.find_outputs(), log)
+        if self._publisher is None:
             return
         match event:
-            case RecordWritten(run):
-                self._answers.append(self._client.publish(run.folder))
-                self._has_cells |= run.request.swept is not None
             case TrialStarted(_, trial) if trial.is_timed:
-                self._collect(self._client)  # nothing of its work is done beside a timing trial
+                self._publisher.pause()
+            case TrialEnded():
+                self._publisher.resume()
+            case RecordWritten(run):
+                self._publisher.publish(run.folder)
+                self._has_cells |= run.request.swept is not None
             case MeasurementEnded(_, result):
+                if self._has_cells and not result.stopped:
+                    self._publisher.publish(self.folder)
                 try:
-                    self._end(self._client, is_hurried=result.stopped is not None)
+                    self._finish(HURRIED_SECONDS if result.stopped else None)
                 except Interrupted:
-                    self._end(self._client, is_hurried=True)
+                    self._finish(HURRIED_SECONDS)
                     raise
             case _:
                 pass
 
     def close(self) -> None:
-        """End the worker; raise `StoreError` if the store lacks something."""
-        if self._client:
-            self._client.close()
+        """End the process; raise `StoreError` if the store lacks something."""
+        if self._publisher:
+            self._publisher.close()
         if self._problem:
-            later = write_publish_command(self.folder, self.tracking)
-            remedy = f"Bring it in later: {later}"
-            if isinstance(self._problem, BadInput):  # the record's own, and later is no better
-                remedy = self._problem.remedy
+            remedy = self._problem.remedy  # of a record that is bad: later is no better
+            if self._problem.is_final:
+                later = write_publish_command(self.folder, self.tracking)
+                remedy = f"Bring it in later: {later}"
             raise StoreError(f"Not in the tracking store: {self._problem.problem}.", remedy)
 
     @property
     def text(self) -> str:
         """Return the lines that say where the run, or the sweep, opens in the store."""
-        if self.pages is None:
+        if self.published is None or self.published.page is None:
             return ""
-        runs = self.pages.runs if isinstance(self.pages, Links) else self.pages
-        lines = [f"  MLflow   {runs}"]
-        if isinstance(self.pages, Links):
-            lines.append(f"  charts   {self.pages.comparison}")
-        if runs.startswith(LOCAL_UI):  # which is there while somebody serves it
+        page = self.published.table or self.published.page
+        lines = [f"  MLflow   {page}"]
+        if self.published.charts:
+            lines.append(f"  charts   {self.published.charts}")
+        if page.startswith(LOCAL_UI):  # which is there while somebody serves it
             lines.append("           which `python -m runner ui` serves")
         return "\n".join(lines)
 
-    def _end(self, client: StoreClient, *, is_hurried: bool) -> None:
-        if is_hurried:
-            client.hurry()
-        self._collect(client)
-        if not self._has_cells or is_hurried or self._problem:
+    def _finish(self, seconds: float | None) -> None:
+        """Wait until the store has what it was given, or is given up."""
+        if self._publisher is None:
             return
-        links = client.save_view(name_sweep(self.folder)) if self.is_sweep else None
-        self._answers.append(client.publish_sweep(self.folder))
-        self._collect(client)
-        if links and not links.exception():
-            self.pages = links.result()
-
-    def _collect(self, client: StoreClient) -> None:
-        """Wait until the store has what it was given, or is given up, and is at work no more."""
-        client.wait()
-        while self._answers:
-            answer = self._answers.popleft()
-            error = answer.exception()
-            if isinstance(error, RunnerError):
-                self._problem = self._problem or error
-            elif not self.is_sweep:
-                self.pages = answer.result().page
+        answers = self._publisher.finish(seconds)
+        self._problem = next((answer for answer in answers if answer.problem), None)
+        whole = str(self.folder.resolve())
+        if self._problem is None:
+            self.published = next((each for each in answers if each.folder == whole), None)
 
 
 class ActiveRunListener:

@@ -18,20 +18,22 @@ LOCAL_UI = "http://127.0.0.1:5000"
 
 
 @dataclass(frozen=True)
-class StoredRun:
-    """A record's run in MLflow, and the address of its page."""
-
-    run_id: str
-    experiment_id: str
-    page: str
-
-
-@dataclass(frozen=True)
 class Links:
     """Pages that open ready to read: the table of runs, and the same runs side by side."""
 
     runs: str
     comparison: str
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A record's run in MLflow, or a sweep's, and the address of its page."""
+
+    run_id: str
+    experiment_id: str
+    page: str
+    view: Links | None = None
+    """The pages of a sweep's cells."""
 
 
 @dataclass(frozen=True)

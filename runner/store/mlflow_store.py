@@ -82,7 +82,7 @@ class MlflowStore:
         self._experiment = ""
         self._parents: dict[Path, str] = {}
 
-    def prepare(self, _: None = None) -> None:
+    def prepare(self) -> None:
         """Make the store where it is not there yet, and complete what was cut short."""
         with self._translate_errors():
             database = self._location.database
@@ -94,14 +94,13 @@ class MlflowStore:
                 self._experiment = self._find_experiment()
             self._complete_runs()
 
-    def publish(self, folder: str | Path) -> StoredRun:
+    def publish(self, folder: Path) -> StoredRun:
         """Bring in the record in `folder`; asked again, by anybody, there is still one run.
 
         A run that is there is only changed from the folder that it came from: a copy of the same
         record changes nothing, and one with other content raises `BadInput`. A record of the same
         id and place with other content, as of a cell that was resumed, takes the place of the run.
         """
-        folder = Path(folder)
         with self._translate_errors(), (folder / RECORD_FILE).open() as file:
             # Two publishers of one record take turns; other records go on beside it.
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -117,9 +116,8 @@ class MlflowStore:
             self._client.set_terminated(run_id, content.status, content.ended_ms)
         return self._location.make_stored_run(self._experiment, run_id)
 
-    def publish_sweep(self, folder: str | Path) -> StoredRun:
-        """Complete the run that stands above those of a sweep's cells: its table, its files."""
-        folder = Path(folder)
+    def publish_sweep(self, folder: Path) -> StoredRun:
+        """Complete the run above those of a sweep's cells, its table and files; save its view."""
         with self._translate_errors():
             self._check_file()
             found, _ = records.read_each(records.find(folder), _read_without_allocations)
@@ -146,7 +144,8 @@ class MlflowStore:
                 stopped = any(cell.outcome.status is Status.INTERRUPTED for cell in cells)
                 status = "KILLED" if stopped else "FINISHED"
                 self._client.set_terminated(run.info.run_id, status, ended)
-        return self._location.make_stored_run(self._experiment, run.info.run_id)
+        whole = self._location.make_stored_run(self._experiment, run.info.run_id)
+        return replace(whole, view=self.save_view(name))
 
     def save_view(self, sweep: str | None) -> Links:
         """Save the view of a sweep, or of all runs, and return its pages."""

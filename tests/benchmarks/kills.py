@@ -37,7 +37,7 @@ PLANNED = Counter([("memory", 0), *(("timing", index) for index in range(TIMING)
 MOST_SECONDS = 90.0
 """After a kill nothing takes longer: loading TensorFlow anew is 5 s, on a busy machine 30 s."""
 
-_MARKS = {"server": "runner/processes/start.py", "store": "runner.store.worker"}
+_MARKS = {"server": "runner/processes/start.py", "store": "runner.store.publisher"}
 _DELAYS = {"command": 8.0, "server": 5.0, "child": 0.1, "store": 4.0}
 """A process is killed within so many seconds after it was first there, or the kill before."""
 

@@ -6,7 +6,7 @@ import pytest
 
 STARTERS = (
     "runner.processes.children.Zygote.__init__",
-    "runner.store.client.StoreClient._start_worker",
+    "runner.store.background.BackgroundPublisher.__init__",
 )
 
 

@@ -16,7 +16,7 @@ import pytest
 from runner import paths
 from runner.errors import BadInput, StoreError
 from runner.records import Outcome, Status
-from runner.store.client import StoreClient
+from runner.store.background import BackgroundPublisher
 from runner.store.location import StoreLocation, locate_store, make_python_path
 from tests.factories import completed, kept, sweep_of_nine
 from tests.stores import LOCAL, Runs
@@ -204,13 +204,10 @@ def test_other_processes_import_from_the_same_folders(
 
 
 @pytest.mark.parametrize("name", ["mlflow.py", "sqlalchemy.py", "json.py"])
-def test_nothing_is_imported_from_the_outputs(name: str, outputs: Path) -> None:
+def test_nothing_is_imported_from_the_outputs(name: str, outputs: Path, tmp_path: Path) -> None:
     outputs.mkdir()
     (outputs / name).write_text("raise RuntimeError('this must not run')")
-    client = StoreClient(LOCAL, outputs)
-    try:
-        answer = client.publish(kept(completed(), outputs / "runs" / "1"))
-        client.wait()
-        assert answer.result().run_id
-    finally:
-        client.close()
+    publisher = BackgroundPublisher(LOCAL, outputs, tmp_path / "log")
+    publisher.publish(kept(completed(), outputs / "runs" / "1"))
+    (published,) = publisher.finish()
+    assert published.problem is None

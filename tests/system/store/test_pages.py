@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -22,8 +23,9 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
 from runner.config import Tracking
-from runner.store.client import StoreClient
+from runner.store.background import BackgroundPublisher
 from runner.store.location import LOCAL_UI
+from runner.store.publisher import Published
 from tests.conftest import Cli
 from tests.factories import completed, failed, kept, sweep_of_nine
 from tests.stores import Runs
@@ -338,25 +340,29 @@ def on_server(server: str, runs: Runs) -> Any:
     return MlflowClient(tracking_uri=server)
 
 
+def list_files(client: Any, published: Published) -> set[str]:
+    run_id = re.findall("[0-9a-f]{32}", published.page or "")[0]
+    return {file.path for file in client.list_artifacts(run_id)}
+
+
 def test_a_server_takes_records_their_files_and_the_view(
     server: str, on_server: Any, runs: Runs, outputs: Path
 ) -> None:
-    client = StoreClient(Tracking("server", server, "runner"), outputs)
-    answers = [client.publish(kept(r, outputs / "runs" / r.id)) for r in sweep_of_nine()]
-    again = client.publish(outputs / "runs" / f"{SWEEP}-0")
+    publisher = BackgroundPublisher(
+        Tracking("server", server, "runner"), outputs, outputs.parent / "log"
+    )
+    folders = [kept(record, outputs / "runs" / record.id) for record in sweep_of_nine()]
     (outputs / "runs" / "report.html").write_text("the sweep's page")
-    whole = client.publish_sweep(outputs / "runs")
-    links = client.save_view(SWEEP)
-    client.wait()
-    client.close()
-    stored = [each.result() for each in answers]
-    assert again.result() == stored[0]
+    for folder in (*folders, folders[0], outputs / "runs"):
+        publisher.publish(folder)
+    *cells, again, whole = publisher.finish()
+    assert again == cells[0]
     assert len(runs(server)) == 9 + 1
-    files = {file.path for file in on_server.list_artifacts(stored[0].run_id)}
-    assert files == {"record.json", "trials.jsonl", "config.yaml", "run.log"}
-    files = {file.path for file in on_server.list_artifacts(whole.result().run_id)}
-    assert files == {"report.html"}
-    assert links.result().runs.startswith(f"{server}/#/experiments/")
+    assert list_files(on_server, cells[0]) == {
+        *("record.json", "trials.jsonl", "config.yaml", "run.log", "report.html"),
+    }
+    assert list_files(on_server, whole) == {"report.html"}
+    assert (whole.table or "").startswith(f"{server}/#/experiments/")
     assert not (outputs / "mlflow.db").exists()
 
 
@@ -366,10 +372,9 @@ def test_ui_with_a_server_prints_its_links_and_ends(server: str, cli: Cli, outpu
 
     MlflowClient(tracking_uri=server).create_experiment("somebody else's")
     choice = Tracking("server", server, "loops")
-    client = StoreClient(choice, outputs)
-    client.publish(kept(completed("in another experiment"), outputs / "runs" / "1"))
-    client.wait()
-    client.close()
+    publisher = BackgroundPublisher(choice, outputs, outputs.parent / "log")
+    publisher.publish(kept(completed("in another experiment"), outputs / "runs" / "1"))
+    publisher.finish()
     done = cli("ui", "tracking=server", f"tracking.uri={server}", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

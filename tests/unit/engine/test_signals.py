@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,9 @@ from runner.engine.events import Event, Listener, MeasurementEnded
 from runner.engine.grid import Grid
 from runner.engine.measure import measure
 from runner.engine.signals import defer_signals, stop_on_signals
-from runner.errors import Interrupted, StoreError
+from runner.errors import Interrupted
 from runner.store.listener import StoreListener
+from runner.store.publisher import Published
 from tests.unit.engine.conftest import Recorder, executor_on
 
 
@@ -87,29 +87,27 @@ def test_afterwards_signals_do_what_they_did_before() -> None:
     assert after == before
 
 
-class SlowClient:
-    """In place of the store's client: answers nothing until it is hurried."""
+class SlowPublisher:
+    """In place of the store's process: answers nothing until it is hurried."""
 
     when = ""
 
     def __init__(self, *_: object) -> None:
-        self.futures: list[Future[object]] = []
-        self.is_hurried = False
+        self.folders: list[Path] = []
 
-    def publish(self, _: Path) -> Future[object]:
-        self.futures.append(Future())
-        return self.futures[-1]
+    def publish(self, folder: Path) -> None:
+        self.folders.append(folder)
 
-    def hurry(self) -> None:
-        self.is_hurried = True
+    def pause(self) -> None: ...
 
-    def wait(self) -> None:
-        if self.is_hurried:
-            for future in self.futures:
-                future.set_exception(StoreError("no answer in time"))
-        elif self.futures:
+    def resume(self) -> None: ...
+
+    def finish(self, seconds: float | None = None) -> list[Published]:
+        if seconds is None:
             assert self.when == "while the store is waited for"
             send(signal.SIGINT)
+        problem = "no answer in time"
+        return [Published(str(each), problem=problem, is_final=True) for each in self.folders]
 
     def close(self) -> None: ...
 
@@ -128,11 +126,16 @@ def test_after_ctrl_c_the_result_names_what_is_unstored(
         def close(self) -> None: ...
 
     def stop(_: TrialSpec) -> None:
-        if when == "in a trial" and store._answers:  # of the first cell
+        if when == "in a trial" and publishers[0].folders:  # of the first cell
             send(signal.SIGINT)
 
-    monkeypatch.setattr("runner.store.listener.StoreClient", SlowClient)
-    monkeypatch.setattr(SlowClient, "when", when)
+    def make_publisher(*_: object) -> SlowPublisher:
+        publishers.append(SlowPublisher())
+        return publishers[0]
+
+    publishers: list[SlowPublisher] = []
+    monkeypatch.setattr("runner.store.listener.BackgroundPublisher", make_publisher)
+    monkeypatch.setattr(SlowPublisher, "when", when)
     words = ["-m", "scenario=numpy_loop", "batch_size=4,8", "measure.timing_processes=0"]
     plan = composition.compose_plan([*words, "measure.side_by_side=1"])
     store = StoreListener(plan.cells[0].experiment.tracking, folder)

@@ -7,18 +7,20 @@ from pathlib import Path
 from runner.config import Tracking
 from runner.engine.events import MeasurementEnded, MeasurementStarted, Result
 from runner.store.listener import StoreListener
-from runner.store.location import LOCAL_UI, Links
+from runner.store.location import LOCAL_UI
+from runner.store.publisher import Published
 
 NONE = Tracking("none", None, "runner")
 
 
 def test_pages_that_nobody_serves_yet_come_with_the_command_that_does() -> None:
-    links = Links(f"{LOCAL_UI}/runs", f"{LOCAL_UI}/compared")
-    text = StoreListener(NONE, Path("s"), is_sweep=True, pages=links).text
-    assert f"MLflow   {LOCAL_UI}/runs" in text
-    assert f"charts   {LOCAL_UI}/compared" in text
+    sweep = Published("s", f"{LOCAL_UI}/run", f"{LOCAL_UI}/table", f"{LOCAL_UI}/charts")
+    text = StoreListener(NONE, Path("s"), sweep).text
+    assert f"MLflow   {LOCAL_UI}/table" in text
+    assert f"charts   {LOCAL_UI}/charts" in text
     assert "python -m runner ui" in text
-    assert "runner ui" not in StoreListener(NONE, Path("r"), pages="http://elsewhere/run").text
+    elsewhere = Published("r", "http://elsewhere/run")
+    assert "runner ui" not in StoreListener(NONE, Path("r"), elsewhere).text
 
 
 def test_no_tracking_starts_no_process(tmp_path: Path) -> None:
@@ -26,5 +28,5 @@ def test_no_tracking_starts_no_process(tmp_path: Path) -> None:
     listener.on(MeasurementStarted(tmp_path))
     listener.on(MeasurementEnded(tmp_path, Result(tmp_path, ())))
     listener.close()
-    assert listener._client is None
+    assert listener._publisher is None
     assert listener.text == ""

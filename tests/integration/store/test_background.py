@@ -10,7 +10,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,52 +20,62 @@ import pytest
 
 from runner import paths
 from runner.config import Tracking
-from runner.errors import BadInput, StoreError
-from runner.store import client as client_module
-from runner.store.client import StoreClient
-from runner.store.location import StoredRun, StoreLocation, write_publish_command
-from tests.factories import completed, kept
+from runner.store import background
+from runner.store.background import BackgroundPublisher
+from runner.store.location import StoreLocation, write_publish_command
+from runner.store.publisher import Published
+from tests.factories import completed, kept, sweep_of_nine
 from tests.stores import LOCAL, Runs, make_anew
 
 pytestmark = pytest.mark.usefixtures("location")
 
+LOG = "store.log"
 LONG = 60.0
-Start = Callable[..., StoreClient]
+Start = Callable[..., BackgroundPublisher]
 
 
 @pytest.fixture
-def start(outputs: Path) -> Iterator[Start]:
-    """Clients that are closed however the test ends."""
-    clients: list[StoreClient] = []
+def start(outputs: Path, tmp_path: Path) -> Iterator[Start]:
+    """Processes that are ended however the test ends."""
+    started: list[BackgroundPublisher] = []
 
-    def start_one(choice: Tracking = LOCAL, log: Path | None = None) -> StoreClient:
-        clients.append(StoreClient(choice, outputs, log))
-        return clients[-1]
+    def start_one(choice: Tracking = LOCAL) -> BackgroundPublisher:
+        started.append(BackgroundPublisher(choice, outputs, tmp_path / LOG))
+        return started[-1]
 
     yield start_one
-    for client in clients:
-        client.close()
+    for publisher in started:
+        publisher.close()
 
 
-def publish(client: StoreClient, folder: Path) -> StoredRun:
-    answer = client.publish(folder)
-    client.wait()
-    return answer.result()
+def publish(publisher: BackgroundPublisher, *folders: Path) -> list[Published]:
+    for folder in folders:
+        publisher.publish(folder)
+    return publisher.finish()
 
 
-def problem_of(client: StoreClient, folder: Path) -> str:
-    with pytest.raises(StoreError) as raised:
-        publish(client, folder)
-    return raised.value.problem
+def problem_of(publisher: BackgroundPublisher, folder: Path) -> str:
+    published = publish(publisher, folder)[-1]
+    assert published.page is None
+    assert published.problem is not None
+    return published.problem
 
 
 def server_at(uri: str) -> Tracking:
     return Tracking("server", uri, "runner")
 
 
-def worker_of(client: StoreClient) -> psutil.Process:
-    assert client._process is not None
-    return psutil.Process(client._process.pid)
+def process_of(publisher: BackgroundPublisher) -> psutil.Process:
+    assert publisher._process is not None
+    return psutil.Process(publisher._process.pid)
+
+
+def wait_until_ready(publisher: BackgroundPublisher) -> psutil.Process:
+    """Wait until the store is open: until it has said that there is no such folder."""
+    publisher.publish(Path("nowhere"))
+    while publisher._count_bytes() < 2:
+        time.sleep(0.02)
+    return process_of(publisher)
 
 
 def children() -> set[int]:
@@ -86,8 +95,9 @@ def python(code: str, outputs: Path, **options: object) -> subprocess.Popen[str]
 import os, sys, time
 from pathlib import Path
 from runner.config import Tracking
-from runner.store.client import StoreClient
-client = StoreClient(Tracking('local', None, 'runner'), Path({str(outputs)!r}))
+from runner.store.background import BackgroundPublisher
+outputs = Path({str(outputs)!r})
+publisher = BackgroundPublisher(Tracking('local', None, 'runner'), outputs, outputs / 'log')
 """
     return subprocess.Popen(
         [sys.executable, "-c", prelude + code],
@@ -107,30 +117,35 @@ def line(process: subprocess.Popen[str]) -> str:
 def test_a_published_record_is_in_the_store_and_its_page_is_named(
     start: Start, outputs: Path, runs: Runs
 ) -> None:
-    stored = publish(start(), kept(completed(), outputs / "runs" / "1"))
+    (published,) = publish(start(), kept(completed(), outputs / "runs" / "1"))
     (run,) = runs()
-    assert run.info.run_id == stored.run_id
     assert run.info.status == "FINISHED"
-    assert stored.run_id in stored.page
+    assert published.page is not None
+    assert run.info.run_id in published.page
 
 
-def test_a_busy_machine_s_own_store_is_waited_for_longer_than_a_server(
-    start: Start, outputs: Path, runs: Runs, monkeypatch: pytest.MonkeyPatch
+def test_a_sweep_s_line_brings_its_table_and_its_view(
+    start: Start, outputs: Path, runs: Runs
 ) -> None:
-    monkeypatch.setattr(client_module, "SERVER_SECONDS", 0.01)
-    publish(start(), kept(completed(), outputs / "runs" / "1"))
-    assert len(runs()) == 1
+    sweep = outputs / "sweeps" / "2025-01-31" / "12-00-00"
+    cells = [kept(record, sweep / str(i)) for i, record in enumerate(sweep_of_nine()[:2])]
+    *_, whole = publish(start(), *cells, sweep)
+    assert whole.problem is None
+    assert whole.charts is not None
+    assert "viewStateShareKey=runner-sweep-" in whole.charts
+    assert len(runs()) == 2 + 1
 
 
 def test_the_parent_never_imports_mlflow(outputs: Path) -> None:
     folder = kept(completed(), outputs / "runs" / "1")
     code = f"""
-answer = client.publish(Path({str(folder)!r})); client.wait(); client.close()
+publisher.publish(Path({str(folder)!r}))
+(published,) = publisher.finish()
 names = ('mlflow', 'sqlalchemy', 'matplotlib', 'numpy')
-print(type(answer.result()).__name__, [name for name in names if name in sys.modules])
+print(published.problem, [name for name in names if name in sys.modules])
 """
     with python(code, outputs) as parent:
-        assert line(parent) == "StoredRun []"
+        assert line(parent) == "None []"
 
 
 def test_a_measurement_without_tracking_imports_no_mlflow() -> None:
@@ -142,47 +157,68 @@ def test_a_measurement_without_tracking_imports_no_mlflow() -> None:
 
 
 def test_while_nothing_is_asked_it_uses_no_processor(start: Start) -> None:
-    client = start()
-    client.wait()
-    worker = worker_of(client)
-    before = worker.cpu_times()
-    here = time.thread_time(), time.process_time()
-    time.sleep(3)
-    assert worker.cpu_times() == before
-    spent = time.process_time() - here[1] - (time.thread_time() - here[0])
-    assert spent < 0.01, "the client's own thread sleeps, too"
+    process = wait_until_ready(start())
+    before = process.cpu_times()
+    time.sleep(2)
+    assert process.cpu_times() == before
+
+
+def test_a_paused_process_does_nothing_and_then_all_that_it_was_asked(
+    start: Start, outputs: Path, runs: Runs
+) -> None:
+    publisher = start()
+    process = wait_until_ready(publisher)
+    publisher.pause()
+    while process.status() != psutil.STATUS_STOPPED:
+        time.sleep(0.01)
+    before = process.cpu_times()
+    publisher.publish(kept(completed(), outputs / "runs" / "1"))
+    time.sleep(1)
+    assert (process.cpu_times(), runs()) == (before, [])
+    publisher.resume()
+    assert publisher.finish()[-1].problem is None
+    assert len(runs()) == 1
+
+
+def test_more_folders_than_a_pipe_holds_are_asked_for_without_waiting(start: Start) -> None:
+    publisher = start()
+    process = wait_until_ready(publisher)
+    publisher.pause()
+    nowhere = Path("/nowhere", *["a long name of a folder"] * 20)
+    for number in range(1000):
+        publisher.publish(nowhere / str(number))
+    assert len(publisher._unsent) > 100_000
+    answers = publisher.finish()
+    assert [Path(answer.folder).name for answer in answers[1:]] == [*map(str, range(1000))]
+    assert gone(process.pid)
 
 
 def test_closing_leaves_no_process(start: Start) -> None:
-    before, threads = children(), threading.active_count()
-    client = start()
-    client.wait()
-    client.close()
+    before = children()
+    publisher = start()
+    wait_until_ready(publisher)
+    publisher.close()
     assert children() == before
-    assert threading.active_count() == threads
-    client.close()
+    publisher.close()
 
 
 def test_closing_while_it_still_imports_leaves_no_process(start: Start) -> None:
     before = children()
-    started = time.monotonic()
     start().close()
-    assert time.monotonic() - started < 1.0
     assert children() == before
 
 
-def test_what_was_asked_while_it_imports_is_done_before_it_ends(
-    start: Start, outputs: Path, runs: Runs
-) -> None:
-    client = start()
-    answer = client.publish(kept(completed(), outputs / "runs" / "1"))
-    client.close()
-    assert answer.result().run_id == runs()[0].info.run_id
-
-
-@pytest.mark.parametrize("wait", ["client.wait()", "pass"], ids=["ready", "importing"])
-def test_when_the_parent_is_killed_it_ends_too(outputs: Path, wait: str) -> None:
-    code = f"{wait}; print(client._process.pid, flush=True); time.sleep({LONG})"
+@pytest.mark.parametrize("do", ["ready", "importing", "paused"])
+def test_when_the_parent_is_killed_it_ends_too(outputs: Path, do: str) -> None:
+    code = f"""
+if {do!r} == 'ready':
+    publisher.publish(Path('nowhere'))
+    while publisher._count_bytes() < 2:
+        time.sleep(0.02)
+if {do!r} == 'paused':
+    publisher.pause()
+print(publisher._process.pid, flush=True); time.sleep({LONG})
+"""
     with python(code, outputs) as parent:
         pid = int(line(parent))
         parent.send_signal(signal.SIGKILL)
@@ -191,9 +227,7 @@ def test_when_the_parent_is_killed_it_ends_too(outputs: Path, wait: str) -> None
 
 def test_a_program_that_ends_without_closing_it_is_not_held_up(outputs: Path) -> None:
     code = """
-import signal
-client.wait(); os.kill(client._process.pid, signal.SIGSTOP); client.publish(Path('nowhere'))
-print(client._process.pid, flush=True)
+publisher.pause(); publisher.publish(Path('nowhere')); print(publisher._process.pid, flush=True)
 """
     with python(code, outputs) as parent:
         pid = int(line(parent))
@@ -206,65 +240,48 @@ def test_ctrl_c_in_the_terminal_does_not_reach_it(outputs: Path, runs: Runs) -> 
     code = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-client.wait()
 try:
     print('ready', flush=True)
     time.sleep({LONG})
 except KeyboardInterrupt:
-    answer = client.publish(Path({str(folder)!r}))
-    print(type(answer.result()).__name__, flush=True)
-client.close()
+    publisher.publish(Path({str(folder)!r}))
+    print(publisher.finish()[0].problem, flush=True)
 """
     with python(code, outputs) as parent:
         assert line(parent) == "ready"
         os.killpg(parent.pid, signal.SIGINT)
-        assert line(parent) == "StoredRun"
+        assert line(parent) == "None"
     assert len(runs()) == 1
 
 
 def test_an_interrupted_command_waits_for_the_record_that_is_under_way(
-    outputs: Path, location: StoreLocation
+    start: Start, outputs: Path, location: StoreLocation
 ) -> None:
     folder = kept(completed(), outputs / "runs" / "1")
     with (folder / "long.log").open("wb") as file:
         file.truncate(30_000_000)  # a moment to copy
-    code = f"""
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-client.wait()
-print(client._process.pid, flush=True)
-client.publish(Path({str(folder)!r}))
-try:
-    client.wait()
-except KeyboardInterrupt:
-    client.close()
-"""
-    with python(code, outputs) as parent:
-        worker = psutil.Process(int(line(parent)))
-        while (seen := statuses(location)) != ["RUNNING"]:
-            assert seen == []
-        worker.suspend()
-        assert statuses(location) == ["RUNNING"]
-        parent.send_signal(signal.SIGINT)
-        time.sleep(1.5)  # a machine so busy that the store is slow
-        worker.resume()
+    publisher = start()
+    publisher.publish(folder)
+    while (seen := statuses(location)) != ["RUNNING"]:
+        assert seen == []
+    publisher.pause()
+    assert statuses(location) == ["RUNNING"]
+    assert publisher.finish(seconds=10)[0].problem is None
     assert statuses(location) == ["FINISHED"]
 
 
 def test_who_is_in_a_hurry_gives_a_stuck_store_up_for_all_that_it_sent(
     start: Start, outputs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = start()
-    client.wait()
-    stuck = worker_of(client)
+    publisher = start()
+    stuck = wait_until_ready(publisher)
     stuck.suspend()
-    answers = [
-        client.publish(kept(completed(), outputs / "runs" / str(number))) for number in range(3)
-    ]
-    monkeypatch.setattr(client_module, "HURRIED_SECONDS", 0.1)
-    client.hurry()
-    client.wait()  # the embedded store's own patience is a minute each
-    assert ["no answer in time" in str(each.exception()) for each in answers] == [True] * 3
+    monkeypatch.setattr(publisher, "resume", lambda: None)
+    for number in range(3):
+        publisher.publish(kept(completed(), outputs / "runs" / str(number)))
+    _, *answers = publisher.finish(seconds=0.1)  # by itself it would wait for a minute
+    problem = f"{outputs / 'mlflow.db'}: no answer in time"
+    assert [answer.problem for answer in answers] == [problem] * 3
     assert gone(stuck.pid)
 
 
@@ -318,9 +335,9 @@ def test_what_mlflow_says_goes_to_the_log(
     start: Start, location: StoreLocation, tmp_path: Path
 ) -> None:
     make_anew(location)
-    log = tmp_path / "run.log"
+    log = tmp_path / LOG
     log.write_text("before\n")
-    start(log=log).wait()
+    start().finish()
     assert log.read_text().startswith("before\n")
     assert "Creating initial MLflow database tables" in log.read_text()
 
@@ -332,13 +349,13 @@ def test_a_locked_store_is_a_problem_and_publish_brings_the_record_in_later(
     runs: Runs,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(client_module, "LOCK_SECONDS", 1.0)
-    client = start()
-    client.wait()
+    monkeypatch.setattr(background, "LOCK_SECONDS", 1.0)
+    publisher = start()
+    wait_until_ready(publisher)
     folder = kept(completed(), outputs / "runs" / "1")
     with closing(sqlite3.connect(str(location.database))) as owner:
         owner.execute("BEGIN EXCLUSIVE")
-        problem = problem_of(client, folder)
+        problem = problem_of(publisher, folder)
     assert problem == f"{outputs / 'mlflow.db'}: database is locked"
     assert (folder / "record.json").exists()
     assert runs() == []
@@ -349,29 +366,28 @@ def test_a_locked_store_is_a_problem_and_publish_brings_the_record_in_later(
     assert len(runs()) == 1
 
 
-def test_after_a_problem_the_store_is_given_up_and_its_process_gone(
+def test_after_a_problem_of_the_store_s_its_process_ends(
     start: Start, outputs: Path, location: StoreLocation
 ) -> None:
-    before = children()
     (outputs / "mlflow.db").write_bytes(b"no database at all, but long enough" * 9)
-    client = start()
-    client.wait()
-    assert children() == before
-    problems = [problem_of(client, kept(completed(), outputs / "runs" / str(n))) for n in range(2)]
-    assert problems == [f"{outputs / 'mlflow.db'}: file is not a database"] * 2
+    publisher = start()
+    process = process_of(publisher)
+    assert gone(process.pid)
+    folders = [kept(completed(), outputs / "runs" / str(number)) for number in range(2)]
+    (published,) = publish(publisher, *folders)
+    assert published.problem == f"{outputs / 'mlflow.db'}: file is not a database"
+    assert published.is_final
 
 
 def test_a_record_that_can_t_be_read_keeps_no_other_out(
     start: Start, outputs: Path, runs: Runs
 ) -> None:
-    client = start()
     bad = kept(completed("bad"), outputs / "runs" / "1")
     (bad / "record.json").write_text("{")
-    answers = [client.publish(bad), client.publish(kept(completed(), outputs / "runs" / "2"))]
-    client.wait()
-    assert isinstance(answers[0].exception(), BadInput)
-    assert "is not a valid record" in str(answers[0].exception())
-    assert answers[1].result().run_id == runs()[0].info.run_id
+    first, second = publish(start(), bad, kept(completed(), outputs / "runs" / "2"))
+    assert "is not a valid record" in (first.problem or "")
+    assert not first.is_final
+    assert runs()[0].info.run_id in (second.page or "")
 
 
 def test_a_store_whose_place_is_a_folder_is_a_problem(
@@ -385,16 +401,15 @@ def test_a_store_whose_place_is_a_folder_is_a_problem(
 
 def test_outputs_that_can_t_be_made_are_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    client = StoreClient(LOCAL, tmp_path / "file" / "outputs")
-    assert "Not a directory" in problem_of(client, kept(completed(), tmp_path / "1"))
-    client.close()
+    publisher = BackgroundPublisher(LOCAL, tmp_path / "file" / "outputs", tmp_path / LOG)
+    assert "Not a directory" in problem_of(publisher, kept(completed(), tmp_path / "1"))
 
 
 def test_a_server_that_is_not_there_is_a_problem(
     start: Start, outputs: Path, free_port: int
 ) -> None:
-    client = start(server_at(f"http://127.0.0.1:{free_port}"))
-    problem = problem_of(client, kept(completed(), outputs / "runs" / "1"))
+    publisher = start(server_at(f"http://127.0.0.1:{free_port}"))
+    problem = problem_of(publisher, kept(completed(), outputs / "runs" / "1"))
     assert problem == f"http://127.0.0.1:{free_port}: the server does not answer"
 
 
@@ -403,21 +418,19 @@ def test_a_server_that_never_answers_is_a_problem_and_is_not_waited_for(
 ) -> None:
     before = children()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        client = start(server_at(f"http://127.0.0.1:{silent.getsockname()[1]}"))
-        problem = problem_of(client, kept(completed(), outputs / "runs" / "1"))
-    assert "no answer in time" in problem
+        publisher = start(server_at(f"http://127.0.0.1:{silent.getsockname()[1]}"))
+        problem = problem_of(publisher, kept(completed(), outputs / "runs" / "1"))
+    assert "the server does not answer" in problem
     assert children() == before
 
 
 def test_a_process_that_was_killed_is_a_problem(
     start: Start, outputs: Path, tmp_path: Path
 ) -> None:
-    log = tmp_path / "run.log"
-    client = start(log=log)
-    client.wait()
-    worker_of(client).kill()
-    problem = problem_of(client, kept(completed(), outputs / "runs" / "1"))
-    assert f"its process ended (see {log})" in problem
+    publisher = start()
+    wait_until_ready(publisher).kill()
+    problem = problem_of(publisher, kept(completed(), outputs / "runs" / "1"))
+    assert f"its process ended (see {tmp_path / LOG})" in problem
 
 
 @pytest.fixture
@@ -433,23 +446,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_is_a_problem(small_disk: Path, tmp_path: Path) -> None:
-    client = StoreClient(LOCAL, small_disk)
-    client.wait()
+    publisher = BackgroundPublisher(LOCAL, small_disk, tmp_path / LOG)
+    wait_until_ready(publisher)
     with (small_disk / "rest").open("wb", buffering=0) as rest:
         try:
             while rest.write(bytes(4096)):
                 pass
         except OSError:
             pass
-    assert "database or disk is full" in problem_of(client, kept(completed(), tmp_path / "1"))
-    client.close()
+    assert "database or disk is full" in problem_of(publisher, kept(completed(), tmp_path / "1"))
 
 
 def test_a_read_only_store_is_a_problem(small_disk: Path, tmp_path: Path) -> None:
-    first = StoreClient(LOCAL, small_disk)
-    first.wait()
-    first.close()
+    BackgroundPublisher(LOCAL, small_disk, tmp_path / LOG).finish()
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
-    client = StoreClient(LOCAL, small_disk)
-    assert "Read-only file system" in problem_of(client, kept(completed(), tmp_path / "1"))
-    client.close()
+    publisher = BackgroundPublisher(LOCAL, small_disk, tmp_path / LOG)
+    assert "Read-only file system" in problem_of(publisher, kept(completed(), tmp_path / "1"))
