@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+import time
+from dataclasses import dataclass, field
 
 from runner.commands._store import warn_of_unused_address
-from runner.config import Tracking
+from runner.engine.answers import Answer
 from runner.engine.events import Event, Listener, MeasurementEnded, Result
 from runner.engine.measure import measure
-from runner.engine.requests import Executor, Source
+from runner.engine.requests import Executor
+from runner.engine.scheduler import LocalExecutor
 from runner.errors import Interrupted
-from runner.render.listeners import RecordFilesListener, SweepFilesListener
+from runner.processes.server import TrialServer
+from runner.render.listeners import RecordFilesListener
 from runner.render.text.progress import Progress
 from runner.store.listener import StoreListener
 from runner.versions import describe_untried
@@ -23,46 +24,64 @@ from runner.versions import describe_untried
 class _Printer(Listener):
     """Prints what came of a measurement before the tracking store is waited for."""
 
-    render: Callable[[Result], str]
-    error: Exception | None = None
+    answer: Answer
+    started: float
+    exit_code: int = 0
+    error: Exception | None = field(default=None, init=False)
 
     def on(self, event: Event) -> None:
         if isinstance(event, MeasurementEnded):
             try:
-                text = self.render(event.result)
+                self.exit_code = self.answer.finish(event.result)
+                text = self.answer.render(event.result, time.monotonic() - self.started)
                 if text:
                     print(text, flush=True)
             except Exception as error:
                 self.error = error
 
 
-def measure_and_print(
-    source: Source,
-    folder: Path,
-    executor: Executor,
-    render: Callable[[Result], str],
-    *,
-    progress: Listener | None = None,
-    tracking: Tracking | None = None,
-    files: SweepFilesListener | None = None,
-    echo: Listener | None = None,
-    shows_store: bool = False,
-) -> Result:
-    """Measure what the source asks for, and print what `render` makes of it. `files` are those that
-    a sweep leaves; `echo` passes on what trials print. `shows_store` prints the pages in the
-    tracking store after it: not where what is printed may be JSON."""
+def measure_and_print(answer: Answer, server: TrialServer, started: float) -> int:
+    """Measure what an answer asks for, print it, and return the exit code.
+
+    Listeners are told in this order: what is shown meanwhile; the files of a record; the answer's
+    own, such as the table and the page of a sweep; the text, which names them; and at last the
+    store, which keeps them all and may take its time.
+    """
+    executor: Executor = LocalExecutor(server)
+    if answer.cluster:
+        from runner.engine.cluster.executor import ClusterExecutor  # with Dask
+
+        executor = ClusterExecutor(answer.cluster)
+    if answer.candidates:
+        executor.check(answer.candidates, answer.source.must_have_device)
+    tracking = answer.tracking
     if tracking:
         warn_of_unused_address(tracking)
-    printer = _Printer(render)
-    store = StoreListener(tracking, folder) if tracking else None
-    is_tracked = tracking is not None and tracking.kind != "none"
-    listeners: list[Listener] = [progress or Progress(), RecordFilesListener(is_tracked)]
-    listeners += [each for each in (echo, files, printer, store) if each]
-    result = measure(source, folder, executor, listeners)
+    printer = _Printer(answer, started)
+    store = StoreListener(tracking, answer.folder) if tracking else None
+    result = measure(
+        answer.source,
+        answer.folder,
+        executor,
+        [
+            answer.progress or Progress(),
+            RecordFilesListener(tracking is not None and tracking.kind != "none"),
+            *answer.listeners,
+            printer,
+            *([store] if store else []),
+        ],
+    )
     if printer.error:
         raise printer.error
-    if store and store.text and shows_store:
+    if store and store.text and answer.shows_store:
         print(store.text, flush=True)
+    _print_warnings(result, executor)
+    if result.stopped and answer.resume_command:
+        print(f"  Continue with: {answer.resume_command}", file=sys.stderr)
+    return result.exit_code if result.stopped else printer.exit_code
+
+
+def _print_warnings(result: Result, executor: Executor) -> None:
     versions = executor.machine.versions
     version = versions.get("tensorflow") or versions.get("tensorflow-cpu")
     if version and (untried := describe_untried("tensorflow", version)):
@@ -73,4 +92,3 @@ def measure_and_print(
     if result.stopped:
         kept = "; what was finished is kept." if isinstance(result.stopped, Interrupted) else ""
         print(f"runner: {result.stopped}{kept}", file=sys.stderr)
-    return result

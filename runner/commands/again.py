@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from runner import paths
 from runner.commands import Parser
-from runner.config import format_word
-from runner.errors import BadInput
-from runner.masking import MASK
+from runner.commands._measuring import find_answer
 
 if TYPE_CHECKING:
-    from runner.cell import Plan
-    from runner.engine.events import Result
-    from runner.machine import Environment
-    from runner.records import Record
+    from runner.engine.answers import Answer
 
 _EPILOG = """\
 examples:
@@ -59,187 +46,12 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Repeat the run and print both side by side; return the new run's exit code."""
-    # Imported late, so that --help and a mistyped option are answered at once.
-    from runner import records
-    from runner.engine import folders
-    from runner.engine.preload import preload
 
-    then = _find_run(options.path)
-    record = records.read(then)
-    _check_origin(then, record, options.yes)
-    with preload() as server:
-        from runner.commands._measurement import measure_and_print
-        from runner.engine.grid import Grid
-        from runner.engine.scheduler import LocalExecutor
+    def open_answer() -> Answer:
+        from runner.commands import _again
 
-        plan = _compose_again(record, then, options.settings)
-        now = folders.name_new_folder("runs")
+        then, record = _again.find_run(options.path)
+        _again.check_origin(then, record, options.yes)
+        return _again.RepeatedRun(then, record, options.settings, options.json)
 
-        def render(result: Result) -> str:
-            if result.stopped:
-                return ""
-            return _render(then, record, now, records.read(now), options.json)
-
-        return measure_and_print(
-            Grid(plan),
-            now,
-            LocalExecutor(server),
-            render,
-            tracking=plan.cells[0].experiment.tracking,
-        ).exit_code
-
-
-def _find_run(word: str) -> Path:
-    from runner import records
-    from runner.engine import folders
-
-    path = folders.find_folder(word)
-    if not path.exists():
-        raise BadInput(f"{word}: there is no such folder.", "Name a run's folder, or say latest.")
-    found = records.find(path)
-    if len(found) > 1:
-        raise BadInput(
-            f"{paths.shorten(path)}: holds {len(found)} runs, and one is repeated at a time.",
-            f"Name one of them, as in {paths.shorten(found[0])}.",
-        )
-    return found[0]
-
-
-def _check_origin(folder: Path, record: Record, is_trusted: bool) -> None:
-    """Show what a record from elsewhere would run; raise `BadInput` unless it is trusted."""
-    from runner.engine.folders import is_own
-    from runner.render.files.command import write_command
-
-    if is_own(folder):
-        return
-    where = paths.shorten(folder)
-    print(f"runner: {where} comes from elsewhere. To repeat it runs:", file=sys.stderr)
-    command = write_command(record).replace("\n", "\\n")  # no line is pushed off the screen
-    print(f"  {command}", file=sys.stderr)
-    print(f"  with the class {record.spec.target} in that scenario's file", file=sys.stderr)
-    if not is_trusted:
-        raise BadInput(
-            f"{where}: is not in {paths.shorten(paths.find_outputs())}, so nothing was run.",
-            "Look at what the command names. If you trust it, add --yes.",
-        )
-
-
-def _compose_again(record: Record, folder: Path, tracking: Sequence[str]) -> Plan:
-    """Return the plan of the words that tell all that the record was asked for."""
-    import shlex
-
-    from runner.commands._planning import compose_plan
-    from runner.engine.folders import is_own
-    from runner.render.files.command import write_command
-
-    where = paths.shorten(folder)
-    if record.outcome.status == "unsupported":
-        raise BadInput(
-            f"{where}: was never measured ({record.outcome.reason}).", "Name one that was."
-        )
-    if any(MASK in format_word(value) for value in record.spec.fields.values()):
-        raise BadInput(
-            f"{where}: can't be repeated, as it holds no secrets ({MASK} stands for each).",
-            f"Give them again: {write_command(record)}",
-        )
-    words = shlex.split(write_command(record))[3:]
-    # A record from elsewhere may name a store that is not the user's.
-    stored = _read_tracking(folder) if is_own(folder) else []
-    try:
-        plan = compose_plan([*words, *(tracking or stored)])
-        target = plan.cells[0].experiment.spec.target
-        if target != record.spec.target and not is_own(folder):
-            raise BadInput(f"The class is {target}, and not {record.spec.target}.", "")
-        return plan
-    except BadInput as problem:
-        kept = record.environment.code
-        stood = kept.folder if kept else None
-        elsewhere = stood and Path(stood).resolve() != Path.cwd()
-        remedy = f"It was run from {stood}: go there." if elsewhere else ""
-        raise BadInput(
-            f"{where}: can't be repeated. {problem.problem}", remedy or problem.remedy
-        ) from None
-
-
-def _read_tracking(folder: Path) -> list[str]:
-    """Return the words for the run's store, as far as its configuration is there."""
-    from runner.compose.tracking import read_kept_tracking
-    from runner.engine.run import CONFIG_FILE
-    from runner.render.files.command import quote_value
-
-    store = read_kept_tracking(folder / CONFIG_FILE)
-    if "kind" not in store:
-        return []
-    words = [f"tracking.{name}={quote_value(store[name])}"
-             for name in ("uri", "experiment") if store.get(name)]  # fmt: skip
-    return [f"tracking={quote_value(str(store['kind']))}", *words]
-
-
-def _render(then: Path, old: Record, now: Path, new: Record, as_json: bool) -> str:
-    from runner.analysis import comparison
-    from runner.analysis.selection import Pair
-    from runner.render.comparison import list_comparison
-    from runner.render.conclusion import conclude
-    from runner.render.text.table import align_columns
-
-    pair = Pair(old, new, "then", "now")
-    result = comparison.compare([pair])
-    # What was asked for; then versions, flags, machine, code.
-    differs = dict(_compare_values(asdict(old.spec), asdict(new.spec)))
-    before, after = (_list_surroundings(each.environment) for each in (old, new))
-    differs |= dict(_compare_values(before, after))
-    if as_json:
-        return json.dumps(
-            {
-                "then": str(then.resolve()),
-                "now": str(now.resolve()),
-                "status": new.outcome.status,
-                "differs": differs,
-                "rows": msgspec.to_builtins(result.rows),
-            },
-            indent=1,
-            allow_nan=False,
-        )
-    lines = [*list_comparison(result, [pair], [], is_markdown=False), ""]
-    if differs:
-        rows = [(f"  {name}", f"{_write(a)} -> {_write(b)}") for name, (a, b) in differs.items()]
-        lines += ["differs now", *align_columns(rows)]
-    else:
-        lines += ["nothing else differs: the same versions, code and machine"]
-    lines += ["", f"then  {paths.shorten(then)}", f"now   {paths.shorten(now)}"]
-    return "\n".join([*lines, "", conclude(result)])
-
-
-def _list_surroundings(environment: Environment) -> dict[str, Any]:
-    """Return what can differ between two runs of one command; the load always does."""
-    found = msgspec.to_builtins(environment)
-    found |= environment.comparable
-    code = found.get("code") or {}
-    parts = {
-        "runner": found["git"] or {},
-        "code": {"file": code.get("files", {}), "git": code.get("git") or {}},
-        "flags": environment.flags,
-    }
-    left_out = {"comparable", "code", "git", "load", "flags", "fallback_ops"}
-    left_out |= {"device_process_bytes", "device_process_reason"}
-    kept = {name: value for name, value in found.items() if name not in left_out}
-    return {**kept, **parts}
-
-
-def _as_mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _compare_values(
-    then: Mapping[str, Any], now: Mapping[str, Any], above: str = ""
-) -> Iterator[tuple[str, tuple[Any, Any]]]:
-    for name in dict.fromkeys([*then, *now]):
-        old, new = then.get(name), now.get(name)
-        if isinstance(old, dict) or isinstance(new, dict):
-            yield from _compare_values(_as_mapping(old), _as_mapping(new), f"{above}{name}.")
-        elif old != new:
-            yield f"{above}{name}", (old, new)
-
-
-def _write(value: Any) -> str:
-    return "nothing" if value is None else str(value)
+    return find_answer(open_answer, is_likely=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import time
+from typing import TYPE_CHECKING
 
 from runner import paths
 from runner.commands import Parser
+from runner.commands._measuring import find_answer
 from runner.errors import BadInput, suggest
+
+if TYPE_CHECKING:
+    from runner.engine.answers import Answer
 
 _SETTINGS = ("measure", "device", "tracking", "seed", "resume")
 
@@ -45,54 +47,18 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Measure what the claims want, and judge them; return 1 if one could not be judged."""
-    from runner.engine.preload import preload  # not for --help
-
-    started = time.monotonic()
     if wrong := next((word for word in options.claims if "=" in word), None):
         key = wrong.partition("=")[0]
         raise BadInput(
             f"{key} cannot be set here: the claim's file sets what it runs.",
             suggest(key, _SETTINGS),
         )
+
+    def open_answer() -> Answer:
+        from runner.claims.answer import ClaimsAnswer
+
+        return ClaimsAnswer(options.claims, options.settings, options.json)
+
+    # Where it is resumed, nothing may be missing.
     is_resumed = any(word.startswith("resume=") for word in options.settings)
-    with preload(not is_resumed) as server:  # where it is resumed, nothing may be missing
-        # Imported late: TensorFlow is loading meanwhile.
-        from runner.claims import cells, files, judging, summary
-        from runner.commands._measurement import measure_and_print
-        from runner.engine import folders
-        from runner.engine.events import Result
-        from runner.engine.scheduler import LocalExecutor
-        from runner.render.text.progress import Progress
-
-        request = judging.read_request(options.claims, options.settings)
-        claims = [files.load_claim(path) for path in request.paths]
-        plan = cells.compose_cells(claims, request.settings)
-        folder = request.folder or folders.name_new_folder("claims")
-        folders.make_folder(folder)
-        request.keep(folder)
-        judged = judging.JudgedClaims(folder, plan)
-
-        def render(result: Result) -> str:
-            nonlocal judged
-            judged = judging.judge_claims(request, plan, folder)
-            if options.json:
-                found = judged.to_json()
-                in_full = request.in_full or {each["id"] for each in found}
-                return json.dumps([each for each in found if each["id"] in in_full], indent=1)
-            if result.stopped and not judged.judgements:
-                return ""
-            return summary.summarize_claims(judged, request.in_full, time.monotonic() - started)
-
-        result = measure_and_print(
-            cells.ClaimGrid(plan),
-            folder,
-            LocalExecutor(server),
-            render,
-            progress=Progress(plan.plan),
-            tracking=plan.plan.cells[0].experiment.tracking,
-        )
-        if result.stopped:
-            again = f"python -m runner claims resume={paths.shorten(folder)}"
-            print(f"  Continue with: {again}", file=sys.stderr)
-            return result.exit_code
-        return judged.exit_code
+    return find_answer(open_answer, is_likely=not is_resumed)

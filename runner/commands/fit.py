@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
-import time
+from typing import TYPE_CHECKING
 
 from runner.commands import SETTINGS, Parser
+from runner.commands._measuring import find_answer
 from runner.errors import BadInput
+
+if TYPE_CHECKING:
+    from runner.engine.answers import Answer
 
 _EPILOG = """\
 words of its own:
@@ -54,10 +57,8 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Search the limit of each strategy; return 1 if one has no answer."""
-    # Not for --help.
-    from runner.engine.preload import find_environment, is_likely_to_measure, preload
+    from runner.engine.preload import is_likely_to_measure  # not for --help
 
-    started = time.monotonic()
     words = tuple(options.settings)
     if not options.vary:
         raise BadInput("vary: has no value.", "Say vary=batch_size, or another integer field.")
@@ -66,41 +67,16 @@ def run(options: argparse.Namespace) -> int:
         if not word.isdecimal() or len(word) > 18 or int(word) < 1:
             raise BadInput(f"max: {word!r} is not a whole number from 1.", "Write max=1000.")
         most = int(word)
-    with preload(is_likely_to_measure(words), find_environment(words)) as server:
-        # Imported late: TensorFlow is loading meanwhile.
+
+    def open_answer() -> Answer:
         from runner.commands._planning import compose_plan, find_tracking
         from runner.fit.strategies import list_strategies
 
         plan = compose_plan(["-m", *words], alone="fit")
         strategies = list_strategies(plan, options.vary)
+        from runner.fit.answer import FitAnswer
 
-        # And these once there is something to measure: a mistake is answered without them.
-        from runner.commands._measurement import measure_and_print
-        from runner.engine import folders
-        from runner.engine.events import Result
-        from runner.engine.scheduler import LocalExecutor
-        from runner.fit import summary
-        from runner.fit.fitting import FitSearch
+        asked = (options.vary, most, words)
+        return FitAnswer(plan, strategies, asked, find_tracking(plan.cells[0]), options.json)
 
-        folder = folders.choose_folder("fits", plan.resume, "fit")
-        search = FitSearch(options.vary, most, words, strategies, folder)
-
-        def render(result: Result) -> str:
-            if result.stopped:
-                search.stop(result.stopped)
-            picture = search.keep()
-            if options.json:
-                return json.dumps([limit.to_json() for limit in search.limits], indent=1)
-            return summary.summarize_fit(search.limits, folder, picture, time.monotonic() - started)
-
-        result = measure_and_print(
-            search,
-            folder,
-            LocalExecutor(server),
-            render,
-            progress=summary.FitProgress(search),
-            tracking=find_tracking(plan.cells[0]),
-        )
-        if result.stopped:
-            return result.exit_code
-        return int(any(limit.largest is None for limit in search.limits))
+    return find_answer(open_answer, is_likely=is_likely_to_measure(words), words=words)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
-import time
+from typing import TYPE_CHECKING
 
 from runner.commands import SETTINGS, Parser
+from runner.commands._measuring import find_answer
 from runner.errors import BadInput
+
+if TYPE_CHECKING:
+    from runner.engine.answers import Answer
 
 _EPILOG = """\
 examples:
@@ -58,53 +61,24 @@ def make_parser() -> Parser:
 
 def run(options: argparse.Namespace) -> int:
     """Measure each cell and its remedies; return 1 if one has no clear answer."""
-    # Not for --help.
-    from runner.engine.preload import find_environment, is_likely_to_measure, preload
+    from runner.engine.preload import is_likely_to_measure  # not for --help
 
-    started = time.monotonic()
     words = options.settings
     if importlib.util.find_spec("memray") is None:
         raise BadInput(
             "leak needs memray, which is not installed here.",
             "Install it: pip install 'tf-memory-runner[leak]', or '.[leak]' in a clone.",
         )
-    with preload(is_likely_to_measure(words), find_environment(words)) as server:
-        # Imported late: TensorFlow is loading meanwhile.
+
+    def open_answer() -> Answer | None:
         from runner.commands._planning import compose_plan, find_tracking
 
         plan = compose_plan(words, alone="leak")
         if not plan.cells:
-            return 0
+            return None
+        from runner.leak.answer import LeakAnswer
 
-        # And these once there is something to measure: a mistake is answered without them.
-        from runner.commands._measurement import measure_and_print
-        from runner.engine import folders
-        from runner.engine.events import Result
-        from runner.engine.scheduler import LocalExecutor
-        from runner.leak.hunt import LeakHunt
-        from runner.leak.page import is_leak_hunt, write_leak_page
-        from runner.leak.summary import list_leaks
-        from runner.render.text.progress import Progress
+        tracking = find_tracking(plan.cells[0])
+        return LeakAnswer(plan, tracking, options.json, tries_remedies=not options.no_remedies)
 
-        folder = folders.choose_folder("leaks", plan.resume, "search for leaks")
-        hunt = LeakHunt(plan, folder, not options.no_remedies)
-
-        def render(result: Result) -> str:
-            if is_leak_hunt(folder):
-                write_leak_page(folder)
-            if not options.json:
-                return list_leaks(hunt.leaks, folder, time.monotonic() - started)
-            if plan.is_sweep:
-                return json.dumps(hunt.to_json(), indent=1)
-            return "".join(json.dumps(leak.to_json(), indent=1) for leak in hunt.leaks.values())
-
-        result = measure_and_print(
-            hunt,
-            folder,
-            LocalExecutor(server),
-            render,
-            progress=Progress(count_likely=hunt.count_likely),
-            tracking=find_tracking(plan.cells[0]),
-            echo=hunt,
-        )
-        return result.exit_code if result.stopped else int(not hunt.is_answered)
+    return find_answer(open_answer, is_likely=is_likely_to_measure(words), words=words)

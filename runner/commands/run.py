@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import time
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runner.commands import SETTINGS, Parser, list_verbs
+from runner.commands._measuring import find_answer
 from runner.errors import BadInput
+
+if TYPE_CHECKING:
+    from runner.engine.answers import Answer
 
 _HELP = """\
 Measures what TensorFlow does with memory: exact peaks, honest times, in a process of its own.
@@ -54,81 +56,20 @@ def run(options: argparse.Namespace) -> int:
 def measure_words(words: Sequence[str], *, as_json: bool = False, shows_log: bool = False) -> int:
     """Measure what the words ask for, print what came of it, and return the exit code; `shows_log`
     passes on what the first trial prints."""
-    # Not for --help.
-    from runner.engine.preload import find_environment, is_likely_to_measure, preload
+    from runner.engine.preload import is_likely_to_measure  # not for --help
 
-    started = time.monotonic()
-    with preload(is_likely_to_measure(words), find_environment(words)) as server:
-        # Imported late: TensorFlow is loading meanwhile.
+    def open_answer() -> Answer | None:
         from runner.commands._planning import compose_plan
 
         plan = compose_plan(words)
         if not plan.cells:
-            return 0
-
-        # Imported only now, so that a mistake in the words is answered fast.
-        from runner.commands._measurement import measure_and_print
-        from runner.engine import folders
-        from runner.engine.events import Result
-        from runner.engine.grid import Grid
-        from runner.engine.requests import Executor, Source
-        from runner.engine.scheduler import LocalExecutor
-        from runner.render.listeners import LogEcho, SweepFilesListener, has_records
-        from runner.render.text.progress import Progress
-        from runner.render.text.run_summary import summarize_run
-        from runner.render.text.sweep_summary import summarize_sweep
-
+            return None
         if plan.resume and not plan.is_sweep:
             raise BadInput("resume: only a sweep can be resumed.", "Add -m, or leave it out.")
-        folder = folders.choose_folder("sweeps" if plan.is_sweep else "runs", plan.resume, "sweep")
-        files = SweepFilesListener() if plan.is_sweep else None
+        from runner.commands._runs import RunAnswer, SweepAnswer
 
-        def render(result: Result) -> str:
-            if not has_records(folder):  # the server was lost at once, or the disk is full
-                return ""
-            if as_json:
-                return _write_json(folder, plan.is_sweep)
-            seconds = time.monotonic() - started
-            if files:
-                return summarize_sweep(plan, result, seconds, files.report)
-            return summarize_run(folder, seconds)
+        if plan.is_sweep:
+            return SweepAnswer(plan, words, as_json=as_json)
+        return RunAnswer(plan, as_json=as_json, shows_log=shows_log)
 
-        source: Source = Grid(plan)
-        executor: Executor = LocalExecutor(server)
-        if plan.cluster:
-            from runner.engine.cluster.executor import ClusterExecutor  # with Dask
-
-            executor = ClusterExecutor(plan.cluster)
-        if plan.search:
-            from runner.compose.words import mask_override
-            from runner.search.source import SearchSource  # with Optuna
-
-            source = SearchSource(plan, [mask_override(word) for word in words])
-            executor.check([cell.experiment for cell in plan.cells], source.must_have_device)
-        return measure_and_print(
-            source,
-            folder,
-            executor,
-            render,
-            progress=Progress(plan),
-            tracking=plan.cells[0].experiment.tracking,
-            files=files,
-            echo=LogEcho() if shows_log else None,
-            shows_store=not as_json,
-        ).exit_code
-
-
-def _write_json(folder: Path, is_sweep: bool) -> str:
-    """Return the record of a run, or a list of a sweep's, each with its folder and without what
-    only `record.json` has: the trials, and what was live at the peak."""
-    import msgspec
-
-    from runner import records
-
-    readable, _ = records.read_each(records.find(folder), records.read_brief)
-    rows = []
-    for path, record in readable:
-        row = {"folder": str(path.resolve()), **msgspec.to_builtins(record)}
-        del row["trials"], row["allocations"]
-        rows.append(row)
-    return json.dumps(rows if is_sweep else rows[0], indent=1, allow_nan=False)
+    return find_answer(open_answer, is_likely=is_likely_to_measure(words), words=words)

@@ -125,9 +125,9 @@ def repeat_records(folder: Path, count: int) -> Iterator[str | None]:
 def _repeat(given: Path, record: Record, words: list[str]) -> str | None:
     let_in: list[Any] = []
 
-    def note(source: Any, *_: object, **__: object) -> SimpleNamespace:
-        let_in.append(source)
-        return SimpleNamespace(exit_code=0)
+    def note(answer: Any, *_: object) -> int:
+        let_in.append(answer.source)
+        return 0
 
     said = io.StringIO()
     with (

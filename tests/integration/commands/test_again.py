@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner import records
-from runner.commands import again, call
+from runner.commands import _again, call
 from runner.compose import composition
 from runner.errors import BadInput
 from tests.conftest import Cli
@@ -106,7 +106,7 @@ def test_a_repeat_goes_to_the_experiment_that_the_run_went_to(
     (cell,) = composition.compose_plan(["scenario=while_loop", "tracking=local"]).cells
     mine = kept(completed(), outputs / "runs" / "2026-01-31" / "12-00-00-ab12")
     (mine / "config.yaml").write_text(cell.composed)
-    (again_cell,) = again._compose_again(completed(), mine, []).cells
+    (again_cell,) = _again._compose_again(completed(), mine, []).cells
     assert again_cell.experiment.tracking == cell.experiment.tracking
     assert again_cell.experiment.tracking.experiment == (named or "runner")
 
@@ -121,6 +121,6 @@ def test_a_record_from_elsewhere_names_no_store(
     for folder in (mine, tmp_path / "theirs"):
         record = completed()
         (kept(record, folder) / "config.yaml").write_text(server)
-        (cell,) = again._compose_again(record, folder, []).cells
+        (cell,) = _again._compose_again(record, folder, []).cells
         kinds[folder.name] = cell.experiment.tracking.kind
     assert kinds == {mine.name: "server", "theirs": "local"}
