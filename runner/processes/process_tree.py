@@ -82,10 +82,20 @@ def read_state(pid: int) -> str | None:
 
 
 def kill_all(pids: Iterable[int]) -> None:
-    """Kill processes, where they are there and ours to kill."""
+    """Kill processes, where they are there and ours to kill; but no resource tracker, which ends by
+    itself once those that it serves are gone, and until then removes what they shared."""
     for pid in pids:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
+        if not _is_resource_tracker(pid):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _is_resource_tracker(pid: int) -> bool:
+    """Return whether it is the process, of `multiprocessing` or of joblib, that unlinks shared
+    memory and semaphores when the last one that may use them has closed its pipe."""
+    with suppress(OSError):
+        return b"resource_tracker import main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def kill_descendants(pid: int) -> None:

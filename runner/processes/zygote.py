@@ -153,9 +153,12 @@ class _Zygote:
     def _kill(self, pid: int) -> None:
         """Kill a child: the parent has hung up its lifeline."""
         self._selector.unregister(self._lifelines[pid])
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)  # before any of them starts another one
-        process_tree.kill_all([pid])  # which may not have made its group yet
+        group = suppress(ProcessLookupError, PermissionError)  # it may not have made it yet
+        with group:
+            os.killpg(pid, signal.SIGSTOP)  # before any of them starts another one
+        process_tree.kill_all([*process_tree.list_descendants(pid), pid])
+        with group:
+            os.killpg(pid, signal.SIGCONT)  # of those, resource trackers live
 
     def _reap(self) -> None:
         with suppress(BlockingIOError):

@@ -6,6 +6,7 @@ import builtins
 import contextlib
 import ctypes
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import time
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass
+from multiprocessing import shared_memory
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -210,6 +212,22 @@ class Fault:
                 ENDS[self.end]()
 
         return step
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares memory and a lock with processes that it starts, and forgets them; ends as a `Fault`
+    does in its first step."""
+
+    executions: ClassVar[Executions] = ("eager",)
+
+    end: str
+    name: str
+
+    def build(self, bench: Bench) -> Step:
+        _kept.append(shared_memory.SharedMemory(self.name, create=True, size=1_000_000))
+        _kept.append(multiprocessing.get_context("spawn").Lock())
+        return Fault(self.end, "first_call").build(bench)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from tests.integration.processes.faults import (
     EndTheServer,
     Fault,
     Late,
+    Shares,
     Slow,
     Spike,
 )
@@ -275,6 +276,34 @@ def test_odd_ends_are_outcomes_as_well_and_leave_nothing(
     assert says in (outcome.reason or "")
     (outcome.reason or "").encode()
     assert _folders_left() == []
+
+
+@pytest.mark.parametrize("end", ["none", "exception", "os_exit", "kill", "hang"])
+def test_memory_that_a_trial_shares_is_gone_with_it(
+    run_scenario: RunScenario, tmp_path: Path, end: str
+) -> None:
+    before = set(Path("/dev/shm").glob("sem.mp-*"))
+    name = f"runner-test-{os.getpid()}-{end}"
+    run_scenario(Shares(end, name), measure=replace(BRIEF, timeout_seconds=5.0))
+    assert not Path("/dev/shm", name).exists()
+    assert set(Path("/dev/shm").glob("sem.mp-*")) <= before
+    assert run_scenario(Fault("none", "build")).outcome.completed
+
+
+def test_memory_that_a_trial_shares_is_gone_with_its_server(tmp_path: Path) -> None:
+    name = f"runner-test-{os.getpid()}"
+    server = TrialServer(tmp_path / "server.log")
+
+    def end() -> None:
+        while not Path("/dev/shm", name).exists():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        server.terminate()
+
+    threading.Thread(target=end, daemon=True).start()
+    outcome = server.run(_assignment(Shares("hang", name)), 60.0).outcome
+    assert outcome.status is Status.KILLED
+    assert not Path("/dev/shm", name).exists()
 
 
 def test_code_that_stops_the_server_hangs_nothing(run_scenario: RunScenario) -> None:
