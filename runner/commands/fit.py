@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 words of its own:
-  vary=FIELD  any integer field: batch_size, scenario.size, scenario.arguments.layers, ...
+  vary=FIELD  an integer field that is given no value: batch_size, scenario.size, ...; or an
+              argument of your function, from its value on: +scenario.arguments.layers=4
   max=N       look no further than N
 
 examples:
@@ -24,7 +25,7 @@ examples:
       scenario=python_loop scenario.size=1000 batch_size=1000 scenario.gradient=tape
 
 The answer completes as a plain run, and the next value is out of memory. The search starts from the
-value that the field has, and takes few trials, guided by what the smaller ones asked their
+field's default, and takes few trials, guided by what the smaller ones asked their
 allocator for. A comma list among the overrides makes strategies, which are searched side by side
 (one by one with measure.side_by_side=1) and compared.
 

@@ -28,7 +28,8 @@ memory back; "reached by" was not, or something else holds it, too. Steps are tr
 measure.max_seconds of computing, three at least. What is known is shown after each kind of trial,
 and stays when it is stopped. What is free but kept by malloc is no leak, and is shown apart. Then
 the remedies that need no change of your code are run, each with the command that repeats it; those
-that need one are shown as what to write. Several cells are answered one after the other.
+that need one are shown as what to write. The cells of a named sweep (experiment=NAME) are answered
+one after the other; -m is refused.
 
 Verdicts: grows, flat, fills (rises and stops), unclear; of a sweep's cell whose scenario, execution
 and device don't go together, unsupported. A traced step may take ten times as long.
@@ -64,6 +65,11 @@ def run(options: argparse.Namespace) -> int:
     from runner.engine.preload import is_likely_to_measure  # not for --help
 
     words = options.settings
+    if not {"-m", "--multirun"}.isdisjoint(words):
+        raise BadInput(
+            "leak: -m makes a sweep, and leak looks at one cell.",
+            "Give each field one value, without -m; or name a sweep with experiment=NAME.",
+        )
     if importlib.util.find_spec("memray") is None:
         raise BadInput(
             "leak needs memray, which is not installed here.",

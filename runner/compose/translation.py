@@ -111,7 +111,10 @@ def _translate_composition(error: ConfigCompositionException) -> BadInput:
         text,
     ):
         several = match[1] or match[2]
-        return BadInput(f"{several}: several values make a sweep.", f"Say -m {several}.")
+        return BadInput(
+            f"{several}: several values make a sweep.",
+            f"Name one; to measure them all: python -m runner -m {several}.",
+        )
     if match := re.match(r"Multiple values for (\S+)\. To override", text):
         return BadInput(
             f"+{match[1]} has a value already.", f"Write {match[1]}=NAME, without the +."

@@ -10,6 +10,8 @@ from runner.compose.experiments import check_supported
 from runner.errors import BadInput, suggest
 
 _CAPS = ("device.memory_limit_mb", "measure.host_limit_mb")
+_OWN = "scenario.arguments."
+"""Fields of the user's own function, which are there only where they are given a value."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,6 @@ class Strategy:
 def list_strategies(plan: Plan, vary: str) -> list[Strategy]:
     """Return a strategy for every cell of the plan; raise `BadInput` if the field can't be varied
     in one."""
-    if vary in plan.swept:
-        raise BadInput(
-            f"vary={vary}: several values of it were given.", "Give it one, to start from, or none."
-        )
     found = []
     for cell in plan.cells:
         said = {key: cell.said[key] for key in plan.swept if key in cell.said}
@@ -44,6 +42,12 @@ def list_strategies(plan: Plan, vary: str) -> list[Strategy]:
         name = name or f"scenario={cell.experiment.scenario_name}"
         found.append(Strategy(cell.number, name, cell, swept))
         _check_field(vary, cell)
+        needs_value = vary.startswith(_OWN) and vary not in plan.swept
+        if vary in cell.said and not needs_value:
+            raise BadInput(
+                f"{vary} is given a value, and vary={vary} has fit choose it.",
+                f"Leave {vary}=... out.",
+            )
     if not any(strategy.cell.experiment.supported for strategy in found):
         check_supported(found[0].cell.experiment)
     return found
@@ -63,8 +67,6 @@ def _check_field(vary: str, cell: Cell) -> None:
     if vary not in known:
         raise BadInput(f"vary={vary}: there is no such field.", suggest(vary, whole))
     value = known[vary]
-    if value is None:
-        raise BadInput(f"vary={vary}: has no value to start from.", f"Say {vary}=1 as well.")
     if vary in experiment.spec.unread:
         path = experiment.parameters["path"]
         raise BadInput(

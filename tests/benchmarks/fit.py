@@ -27,7 +27,7 @@ BRIEF = ("measure.timing_processes=1", "measure.steps=20", "measure.max_seconds=
 SCENARIOS = {
     "iterations of a taped loop": (
         *("vary=scenario.iterations", "max=1000", "device.memory_limit_mb=64"),
-        *("scenario=python_loop", "scenario.gradient=tape", "scenario.iterations=10"),
+        *("scenario=python_loop", "scenario.gradient=tape"),
         *("scenario.size=200", "batch_size=200"),
     ),
     "batch of dense layers": (

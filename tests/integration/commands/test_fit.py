@@ -25,12 +25,28 @@ BAD_INPUT = {
     "no integer": (["vary=scenario.gradient", "device.memory_limit_mb=64"], "not a whole number"),
     "several values": (
         ["vary=seed", "seed=1,2", "device.memory_limit_mb=64"],
-        "several values",
+        "seed is given a value",
     ),
+    "a value": (
+        ["vary=scenario.iterations", "scenario.iterations=4", "device.memory_limit_mb=64"],
+        "Leave scenario.iterations=... out",
+    ),
+    "several values of an own argument": (
+        [
+            *(
+                "vary=scenario.arguments.key",
+                "+scenario.arguments.key=1,2",
+                "scenario=callable",
+            ),
+            *("scenario.target=os:getenv", "device.memory_limit_mb=64"),
+        ],
+        "scenario.arguments.key is given a value",
+    ),
+    "null": (["vary=device.inter_op_threads", "device.memory_limit_mb=64"], "not a whole number"),
     "max=0": (["vary=batch_size", "max=0", "device.memory_limit_mb=64"], "max: '0'"),
     "said twice": (["vary=batch_size", "vary=seed", "device.memory_limit_mb=64"], "is given twice"),
     "one strategy lacks a cap": (
-        ["vary=batch_size", "device.memory_limit_mb=64,null"],
+        ["vary=scenario.iterations", "device.memory_limit_mb=64,null"],
         "no cap is set",
     ),
 }
@@ -43,7 +59,7 @@ def test_bad_input_is_refused_before_anything_is_written(
     monkeypatch.setenv("RUNNER_OUTPUTS", str(tmp_path / "outputs"))
     words, says = BAD_INPUT[case]
     with pytest.raises(BadInput) as refused:
-        call("fit", [*words, *TAPED])
+        call("fit", [*words, *(TAPED if "scenario=callable" not in words else ())])
     assert says in str(refused.value)
     assert not (tmp_path / "outputs").exists()
 
@@ -56,7 +72,7 @@ def test_the_answer_completes_the_next_value_ran_out_and_strategies_are_compared
     monkeypatch.setattr(summary, "QUIET_SECONDS", math.inf)  # after which it says how far it is
     done = warm_cli(
         *("fit", "--json", "vary=scenario.iterations", "max=50", "device.memory_limit_mb=16"),
-        *(*TAPED, "scenario.iterations=4", "scenario.gradient=tape,none", *BRIEF),
+        *(*TAPED, "scenario.gradient=tape,none", *BRIEF),
     )
     assert done.returncode == 0, done.stderr
     taped, untaped = json.loads(done.stdout)
@@ -79,10 +95,10 @@ def test_the_answer_completes_the_next_value_ran_out_and_strategies_are_compared
     for probe in probes:  # each has its line, as no terminal is there
         line = f"{probe['strategy']} · scenario.iterations={probe['value']}, memory trial"
         assert sum(each.startswith(line) for each in done.stderr.splitlines()) == 1, done.stderr
-    failed = [probe for probe in probes if not probe["fits"]]
-    assert [probe["value"] for probe in failed] == [taped["fails"]]
-    assert failed[0]["out_of_memory"]["op"] == "MatMul"
-    assert failed[0]["out_of_memory"]["bytes"] == 1_000_000
+    failed = {probe["value"]: probe for probe in probes if not probe["fits"]}
+    assert set(failed) == {50, taped["fails"]}
+    assert failed[taped["fails"]]["out_of_memory"]["op"] == "MatMul"
+    assert failed[taped["fails"]]["out_of_memory"]["bytes"] == 1_000_000
 
 
 def test_another_failure_stops_the_search_and_so_does_a_value_of_one_that_does_not_fit(
@@ -93,7 +109,7 @@ def test_another_failure_stops_the_search_and_so_does_a_value_of_one_that_does_n
         for name in ("refuses_more_than_40", "never_fits")
     )
     done = warm_cli(
-        *("fit", "vary=batch_size", "batch_size=1", "device.memory_limit_mb=16"),
+        *("fit", "vary=batch_size", "device.memory_limit_mb=16"),
         *("scenario=callable", f"scenario.target={','.join(targets)}", *BRIEF),
     )
     assert done.returncode == 1, done.stderr

@@ -8,6 +8,8 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from runner import records
 from tests.conftest import Cli
 
@@ -24,6 +26,13 @@ def test_bad_input_is_refused_and_leaves_nothing(front_door: Cli, outputs: objec
     answer = front_door("leak", "scenario=nothing")
     assert answer.returncode == 2
     assert "there is no scenario of that name" in answer.stderr
+
+
+@pytest.mark.parametrize("flag", ["-m", "--multirun"])
+def test_a_sweep_that_has_no_name_is_refused(front_door: Cli, flag: str) -> None:
+    answer = front_door("leak", flag, "scenario=tape,while_loop")
+    assert answer.returncode == 2
+    assert "or name a sweep with experiment=NAME" in answer.stderr
 
 
 def test_it_names_the_line_what_holds_it_and_what_helps(warm_cli: Cli, outputs: Path) -> None:

@@ -65,7 +65,7 @@ REFUSED = {
     ("-m", "experiment=loops,mallocs"): "loops is a sweep of its own",
     ("-m", "experiment=glob(loop*)"): "is a sweep of its own",
     ("-m", "scenario=glob(*pool)"): r"a glob\(\) may match nothing",
-    ("scenario=glob(*_loop)",): r"Say -m scenario=glob\(\*_loop\)",
+    ("scenario=glob(*_loop)",): r"python -m runner -m scenario=glob\(\*_loop\)",
 }
 
 
