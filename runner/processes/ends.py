@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from contextlib import suppress
+from dataclasses import replace
 
 from runner.cell import TrialSpec
 from runner.metrics import format_bytes
@@ -23,6 +24,21 @@ def is_crash(end: End) -> bool:
     """Return True if the child ended as native code does that runs out of memory."""
     crashes = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
     return isinstance(end, Ended) and -end.exit_code in crashes
+
+
+def is_kill(end: End) -> bool:
+    """Return True if the child ended as one does that the kernel kills, or its zygote did."""
+    return isinstance(end, ZygoteLost) or (
+        isinstance(end, Ended) and end.exit_code == -signal.SIGKILL
+    )
+
+
+def call_out_of_memory(trial: Trial, why: str) -> Trial:
+    """Return a trial whose end was memory that ran out; `why` goes on with its reason."""
+    reason = f"{trial.outcome.reason} {why}"
+    return replace(
+        trial, outcome=replace(trial.outcome, status=Status.OUT_OF_MEMORY, reason=reason)
+    )
 
 
 def make_trial(spec: TrialSpec, phase: Phase | None, end: End) -> Trial:

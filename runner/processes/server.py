@@ -21,7 +21,7 @@ from threading import Lock
 from runner.cell import TRACER_MB, TrialSpec
 from runner.errors import ServerError
 from runner.metrics import format_mebibytes
-from runner.processes import ends, mallocs
+from runner.processes import cgroup, ends, mallocs
 from runner.processes.children import Child, End, ForkError, Zygote, ZygoteLost
 from runner.processes.protocol import Task
 from runner.records import Phase, Status, Trial, TrialResult
@@ -92,12 +92,19 @@ class TrialServer:
         """Run a trial in a child of its own.
 
         It is begun again, with its note, if the scenario asks to `StartAnew`, and once if a zygote
-        is lost. A crash under a limit on host memory is out of memory where the output has that, or
-        where the same trial goes on with a higher one. Raises `ServerError` if no child can be had.
+        is lost. A kill is out of memory where the kernel counts it as that, and a crash under a
+        limit on host memory where the output has that, or where the same trial goes on with a
+        higher one. Raises `ServerError` if no child can be had.
         """
         log = log or self.log or Path(os.devnull)
         before = log.stat().st_size if log.exists() else 0
+        kills = cgroup.count_kills()
         trial, end = self._run(spec, timeout_seconds, on_phase, log)
+        if ends.is_kill(end) and cgroup.count_kills() > kills:
+            where = "in its cgroup or on the machine"
+            return ends.call_out_of_memory(
+                trial, f"as the kernel had no memory left for it, {where}"
+            )
         limit_mb = spec.host_limit_mb
         if limit_mb is None or not ends.is_crash(end):
             return trial
@@ -116,11 +123,7 @@ class TrialServer:
             why = f"with {format_mebibytes(TRACER_MB)} more it ended as {how}"
         else:
             return trial
-        under = f"under a cap of {format_mebibytes(limit_mb)}"
-        reason = f"{trial.outcome.reason} {under}; {why}"
-        return replace(
-            trial, outcome=replace(trial.outcome, status=Status.OUT_OF_MEMORY, reason=reason)
-        )
+        return ends.call_out_of_memory(trial, f"under a cap of {format_mebibytes(limit_mb)}; {why}")
 
     def _run(
         self, spec: TrialSpec, timeout_seconds: float, on_phase: OnPhase, log: Path

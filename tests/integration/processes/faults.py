@@ -114,6 +114,12 @@ def _throw_bad_alloc() -> None:
     ctypes.CDLL("libstdc++.so.6")._ZSt17__throw_bad_allocv()
 
 
+def _be_killed_by_the_kernel() -> None:
+    """Count it as the kernel does, in the file of a cgroup."""
+    Path(os.environ["FAULT_PID_FILE"]).write_text("low 0\noom 3\noom_kill 1\n")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _recurse() -> None:
     _recurse()
 
@@ -159,6 +165,7 @@ ENDS: dict[str, Any] = {
     "os_exit_0": lambda: os._exit(0),
     "os_exit_255": lambda: os._exit(255),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "killed_by_the_kernel": _be_killed_by_the_kernel,
     "abort": os.abort,
     "segfault": lambda: ctypes.string_at(0),
     "write_without_looking": _write_without_looking,

@@ -15,7 +15,7 @@ import pytest
 from runner.cell import TrialSpec
 from runner.config import Experiment
 from runner.errors import Interrupted
-from runner.processes import process_tree
+from runner.processes import cgroup, process_tree
 from runner.processes.server import TrialServer
 from runner.records import Phase, Status
 from runner.scenario import Scenario
@@ -276,6 +276,39 @@ def test_odd_ends_are_outcomes_as_well_and_leave_nothing(
     assert says in (outcome.reason or "")
     (outcome.reason or "").encode()
     assert _folders_left() == []
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [("kill", Status.KILLED), ("killed_by_the_kernel", Status.OUT_OF_MEMORY)]
+)
+def test_a_kill_for_want_of_memory_is_told_from_others(
+    run_scenario: RunScenario,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+    status: Status,
+) -> None:
+    monkeypatch.setattr(cgroup, "ROOT", tmp_path)
+    monkeypatch.setattr(cgroup, "MEMBERSHIP", tmp_path / "membership")
+    (tmp_path / "membership").write_text("0::/\n")
+    (tmp_path / "memory.events").write_text("oom_kill 0\n")
+    outcome = run_scenario(Fault(end, "steps", str(tmp_path / "memory.events"))).outcome
+    assert outcome.status is status
+    assert (outcome.reason or "").startswith("ended by SIGKILL")
+
+
+def test_a_tensorflow_that_cannot_be_loaded_is_named_by_its_own_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = "libcudart.so.12: cannot open shared object file"
+    (tmp_path / "tensorflow.py").write_text(f"raise ImportError({error!r})")
+    monkeypatch.syspath_prepend(tmp_path)
+    server = TrialServer(tmp_path / "server.log")
+    outcome = server.run(_assignment(Fault("none", "build")), 60.0).outcome
+    server.stop()
+    assert outcome.status is Status.FAILED
+    first = (outcome.reason or "").splitlines()[0]
+    assert first == f"TensorFlow could not be loaded: ImportError: {error}"
 
 
 @pytest.mark.parametrize("end", ["none", "exception", "os_exit", "kill", "hang"])
