@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import platform
 import sys
@@ -19,10 +18,8 @@ from runner.errors import (
     Interrupted,
     RunnerError,
     Unavailable,
-    WriteError,
-    is_systems_fault,
     suggest,
-    translate_write_error,
+    translate_system_error,
 )
 from runner.render.text.console import sanitize_streams
 from runner.script.words import is_script
@@ -43,15 +40,10 @@ def main(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
-        if isinstance(error, OSError) and is_systems_fault(error):
-            print(f"runner: {translate_write_error(error)}", file=sys.stderr)
-            return WriteError.exit_code
-        if isinstance(error, OSError) and error.errno in _PATH_ERRORS and error.filename:
-            path = str(error.filename)
-            path = path if len(path) <= 200 else f"{path[:100]}...{path[-100:]}"
-            print(f"runner: {path}: {error.strerror}.", file=sys.stderr)
-            print("  Name a path that can be read, and written to.", file=sys.stderr)
-            return BadInput.exit_code
+        known = translate_system_error(error)
+        if known is not None:
+            print(f"runner: {_hide_secrets(str(known), words)}", file=sys.stderr)
+            return known.exit_code
         return _report_unforeseen(error, words)
 
 
@@ -59,13 +51,6 @@ def _hide_secrets(text: str, words: Sequence[str]) -> str:
     """Return a text without what looks like a secret among the words that were typed."""
     secrets = masking.find_secrets(list(words))
     return str(masking.hide_secrets(text, secrets))
-
-
-_PATH_ERRORS = (
-    *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR),
-    *(errno.EACCES, errno.EPERM, errno.EROFS),
-)
-"""Errors that are the path's own, whoever asks for it."""
 
 
 def _report_unforeseen(error: Exception, words: Sequence[str]) -> int:

@@ -39,9 +39,13 @@ class RunnerError(Exception):
 
 
 class BadInput(RunnerError):
-    """The words on the command line, or a YAML file, can't be run as they stand."""
+    """The words on the command line, or a YAML file, can't be run as they stand. What is quoted of
+    them stays on its line."""
 
     exit_code = 2
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(*(text.replace("\n", "\\n") for text in (problem, remedy)))
 
 
 class Unavailable(RunnerError):
@@ -84,6 +88,12 @@ _SYSTEMS = frozenset(
 )
 
 
+_PATH_ERRORS = frozenset(
+    (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS)
+)
+"""Errors that are the path's own, whoever asks for it, where they name one."""
+
+
 def is_disk_full(error: OSError) -> bool:
     """Return whether the error says that a disk, or a quota on it, is full."""
     return error.errno in _NO_ROOM
@@ -91,8 +101,9 @@ def is_disk_full(error: OSError) -> bool:
 
 def is_systems_fault(error: OSError) -> bool:
     """Return whether the machine is at fault: a disk that fails or is full, no descriptor left; or
-    whether the folder is gone in which the command was started."""
-    return error.errno in _SYSTEMS or (error.errno == errno.ENOENT and not error.filename)
+    whether a folder is gone, or refused, that nobody has named."""
+    is_unnamed = not error.filename and error.errno in {errno.ENOENT, *_PATH_ERRORS}
+    return error.errno in _SYSTEMS or is_unnamed
 
 
 def translate_write_error(error: OSError) -> WriteError:
@@ -118,6 +129,25 @@ def translate_write_error(error: OSError) -> WriteError:
         f"{where}cannot be used ({error.strerror}); what else was written is kept.",
         f"Restore it, or move away what stands there, {again}",
     )
+
+
+def translate_system_error(error: Exception) -> RunnerError | None:
+    """Return what a foreign error says of the machine or of a name that was given to it; None where
+    it says neither, and nobody has foreseen it."""
+    if isinstance(error, UnicodeEncodeError):
+        text = error.object[max(0, error.start - 100) : error.end + 100]
+        return BadInput(f"{text}: is not UTF-8.", "Rename it.")
+    if not isinstance(error, OSError):
+        return None
+    if is_systems_fault(error):
+        return translate_write_error(error)
+    if error.errno in _PATH_ERRORS:
+        path = str(error.filename)
+        path = path if len(path) <= 200 else f"{path[:100]}...{path[-100:]}"
+        return BadInput(
+            f"{path}: {error.strerror}.", "Name a path that can be read, and written to."
+        )
+    return None
 
 
 def get_first_line(error: BaseException) -> str:

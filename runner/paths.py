@@ -110,11 +110,21 @@ def find_scenarios() -> Path:
 
 def find_outputs() -> Path:
     """Return where results go: the folder that RUNNER_OUTPUTS names; else the clone's `outputs/`
-    for a user who stands inside the clone, and `outputs/` of the working folder anywhere else."""
+    for a user who stands inside the clone, and `outputs/` of the working folder anywhere else.
+    Raises `BadInput` for a name that a database or a table can't hold."""
     if named := os.environ.get("RUNNER_OUTPUTS"):
-        return Path(os.path.realpath(named))
-    clone, here = find_clone(), Path.cwd()
-    return (clone if clone and here.is_relative_to(clone) else here) / "outputs"
+        outputs = Path(os.path.realpath(named))
+    else:
+        clone, here = find_clone(), Path.cwd()
+        outputs = (clone if clone and here.is_relative_to(clone) else here) / "outputs"
+    try:
+        str(outputs).encode()
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"{outputs}: is not UTF-8, so no results can go there.",
+            "Name another folder in RUNNER_OUTPUTS.",
+        ) from None
+    return outputs
 
 
 def shorten(path: Path) -> str:

@@ -42,7 +42,7 @@ def read(file: Path) -> Any:
         why += f", line {mark.line + 1}" if mark else ""
     except UnicodeEncodeError:
         why = "it holds half a character"
-    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+    except Exception as error:  # PyYAML raises whatever a value's own constructor does
         why = f"a value is none of its kind: {get_first_line(error)}"
     raise BadInput(f"{paths.shorten(file)}: can't be read ({why}).", "Correct the file.")
 

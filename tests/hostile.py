@@ -35,7 +35,7 @@ _NAMES = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=3, max_size=12).map("zq
 """Of nothing: no group, field, verb or choice begins like this."""
 _ODD = st.sampled_from(
     (
-        *("\x1b[2J", "\x07", "\x9b31m", "\u202e", "\ud800", "\udcff", "é", "𝔘", "\u2028"),
+        *("\x1b[2J", "\x07", "\x9b31m", "\u202e", "\ud800", "\udcff", "é", "𝔘", "\u2028", "\n"),
         *("[[[", "{{", "${", "${a", "'", '"', "\\", "(", "choice(", "range(", ",", "a b", "a,,b"),
     )
 )
@@ -109,6 +109,7 @@ def _kinds(places: Mapping[str, str]) -> dict[str, st.SearchStrategy[Words]]:
     swept = st.tuples(_COUNTS, _WRONG_COUNT).map(lambda found: f"{found[0]}=1,{found[1]}")
     return {
         "a first word that is neither": _line(st.one_of(_NAMES, _ODD.map("zq".__add__))),
+        "a word without a name": _line(_SWEEP, _is(*_PLAIN), _NAMES.map("=".__add__)),
         "a flag that is not one": _line(_is(*_PLAIN), flag),
         "a key that is not one": _line(
             _SWEEP, _is(*_PLAIN), st.tuples(key, _NUMBERS).map("=".join)

@@ -87,7 +87,7 @@ def _write(folder: Path, is_run: bool, as_json: bool) -> int:
         print("\n".join(paths.shorten(each.resolve()) for each in written))
     if problems:
         remedy = "Move away what stands there, or copy the folder to where you may write."
-        raise BadInput("\n".join(problems), remedy)
+        raise BadInput(" ".join(problems), remedy)
     return 0
 
 

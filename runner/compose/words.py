@@ -228,6 +228,8 @@ def _check_form(word: str) -> None:
         raise BadInput(
             "one of the words is empty.", "Leave it out; a shell's variable may not be set."
         )
+    if word.startswith("="):
+        raise BadInput(f"{word}: has no name before the '='.", f"Write NAME{word}.")
     if "=" not in word and not word.startswith("~"):
         raise BadInput(
             f"{word}: an override needs a '='.",

@@ -62,9 +62,13 @@ class Script:
             try:
                 trees.append(ast.parse(piece.text, piece.file))
             except (SyntaxError, ValueError) as error:
-                line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-                what = error.msg if isinstance(error, SyntaxError) else str(error)
-                raise BadInput(f"{piece.file}{line}: {what}.", "Correct the script.") from None
+                number = getattr(error, "lineno", None)
+                if not number:  # a NUL, whose line Python does not say
+                    number = 1 + piece.text.partition("\0")[0].count("\n")
+                what = getattr(error, "msg", None) or str(error)
+                raise BadInput(
+                    f"{piece.file}, line {number}: {what}.", "Correct the script."
+                ) from None
         return trees
 
     @property

@@ -23,12 +23,16 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import shared_memory
 from typing import Any, ClassVar
 
 from runner.scenario import Bench, Executions, Step
 from tests.attacks import exceptions
 
 LEAST_SECONDS = 0.002
+SHARED = "RUNNER_ATTACK_SHARED"
+"""The variable with what the names of shared memory begin with."""
+_kept: list[Any] = []
 _sleep, _chdir = time.sleep, os.chdir
 
 
@@ -132,6 +136,11 @@ def _trace(set_tracer: Callable[[Any], object]) -> None:
     set_tracer(names["tracer"])
 
 
+def _share() -> None:
+    name = os.environ.get(SHARED, "runner-attack")
+    _kept.append(shared_memory.SharedMemory(f"{name}-{os.getpid()}", create=True, size=100_000))
+
+
 def _chatter() -> None:
     def speak() -> None:
         while True:
@@ -169,6 +178,7 @@ HARMLESS: dict[str, Callable[[], object]] = {
     "tracer": lambda: _trace(sys.settrace),
     "profiler_of_calls": lambda: _trace(sys.setprofile),
     "chatter": _chatter,
+    "share": _share,
     "few_descriptors": lambda: _limit(resource.RLIMIT_NOFILE, 64),
 }
 """What leaves a trial whole."""

@@ -2,11 +2,12 @@
 
 Whatever they do is an outcome with its phase and a reason that can be printed. Figures of a trial
 that completed are what they can be: no span without time, no step too few. Nothing is left in the
-folder for temporary files, and the next trial is untouched.
+folder for temporary files or of shared memory, and the next trial is untouched.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from runner.cell import TrialSpec
 from runner.config import Experiment
 from runner.processes.server import TrialServer
 from runner.records import Phase, Status, Trial
-from tests.attacks.breaks import BREAKS, HARMLESS, LEAST_SECONDS, Hostile
+from tests.attacks.breaks import BREAKS, HARMLESS, LEAST_SECONDS, SHARED, Hostile
 from tests.conftest import ANYWHERE, BRIEF, UNTRACKED
 
 MEASURE = replace(BRIEF, timeout_seconds=30.0)
@@ -31,7 +32,8 @@ def run_programs(folder: Path, count: int) -> Iterator[str | None]:
     scratch = folder / "scratch"
     scratch.mkdir()
     before, tempfile.tempdir = tempfile.tempdir, str(scratch)
-    server = TrialServer(folder / "server.log")
+    server, shared = TrialServer(folder / "server.log"), f"runner-attack-{os.getpid()}"
+    os.environ[SHARED] = shared
     try:
         with ThreadPoolExecutor(2) as threads:
             yield from threads.map(lambda number: _run_one(server, number), range(count))
@@ -42,8 +44,9 @@ def run_programs(folder: Path, count: int) -> Iterator[str | None]:
     finally:
         server.stop()
         tempfile.tempdir = before
-    left = [each.name for each in scratch.iterdir()]
-    yield f"left in the temporary folder: {left}" if left else None
+        del os.environ[SHARED]
+    left = [path.name for path in (*scratch.iterdir(), *Path("/dev/shm").glob(f"{shared}-*"))]
+    yield f"left in the temporary folder, or shared: {left}" if left else None
 
 
 def _specify(scenario: Hostile, kind: str) -> TrialSpec:

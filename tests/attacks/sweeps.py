@@ -186,14 +186,14 @@ class _Loses(PeakOfCell):
 
     def run(self, spec: TrialSpec, *words: object, **named: object) -> Trial:
         if len(self.asked) == self._when:
-            (sweep,) = self._outputs.glob("sweeps/*/*")
-            with suppress(FileExistsError):
-                LOSSES[self._loss](sweep)
+            (folder,) = self._outputs.glob("*/*/*")
+            with suppress(FileExistsError, FileNotFoundError):  # a run has no cells to lose
+                LOSSES[self._loss](folder)
         return super().run(spec, *words, **named)
 
 
 def lose_folders(folder: Path, count: int) -> Iterator[str | None]:
-    """Run so many sweeps that lose something under way."""
+    """Run so many sweeps and scripts that lose something under way."""
     for number in range(count):
         chance = random.Random(f"loss {number}")
         loss = list(LOSSES)[number % len(LOSSES)]
@@ -201,11 +201,17 @@ def lose_folders(folder: Path, count: int) -> Iterator[str | None]:
         scratch = folder / f"{number}" / "scratch"
         for each in (here, scratch):
             each.mkdir(parents=True)
-        problem = _lose(outputs, here, scratch, loss, chance.randrange(6))
+        when, words = chance.randrange(6), WORDS
+        if number // len(LOSSES) % 2:
+            (here / "own.py").write_text("")
+            when, words = when % 2, ("script", "tracking=none", "own.py")
+        problem = _lose(outputs, here, scratch, loss, when, words)
         yield problem and f"{number}, {loss}: {problem}"
 
 
-def _lose(outputs: Path, here: Path, scratch: Path, loss: str, when: int) -> str | None:
+def _lose(
+    outputs: Path, here: Path, scratch: Path, loss: str, when: int, words: tuple[str, ...]
+) -> str | None:
     said, server = io.StringIO(), _Loses(outputs, loss, when)
     with (
         mock.patch.dict(os.environ, RUNNER_OUTPUTS=str(outputs)),
@@ -215,10 +221,12 @@ def _lose(outputs: Path, here: Path, scratch: Path, loss: str, when: int) -> str
         redirect_stdout(said),
         redirect_stderr(said),
     ):
-        code = main(WORDS)
+        code = main(words)
     text = said.getvalue()
     if "Traceback" in text or "not have happened" in text or code not in (0, 1, 2):
         return f"exit code {code}: {text[-500:]}"
+    if words is not WORDS:
+        return None
     kept = sum(len(list(records.read_trials(cell))) for cell in outputs.glob("sweeps/*/*/[02]"))
     wanted = sum(seed != 2 for seed in server.seeds)
     if kept < wanted and loss not in ("the sweep's folder", "all outputs"):

@@ -15,6 +15,8 @@ from tests.conftest import Cli
 
 BAD_INPUT = {
     "unknown scenario": (["scenario=whle_loop"], "did you mean 'while_loop'"),
+    "no name": (["=while_loop"], "=while_loop: has no name before the '='"),
+    "a line of its own": (["scenario=while_loop\n"], r"scenario=while_loop\n can't be read"),
     "no scenario": ([], "no scenario was chosen"),
     "unknown field": (["scenario=while_loop", "scenario.iteratons=3"], "mean 'iterations'"),
     "a saved configuration": (["--config-name", "config"], "`python -m runner again PATH`"),

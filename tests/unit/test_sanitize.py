@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -73,13 +75,16 @@ def test_a_line_of_markdown_holds_no_link_no_picture_and_no_html() -> None:
     assert format_code_span("a`b") == "`` a`b ``"
 
 
-def test_the_front_door_says_what_nobody_foresaw_in_one_message_and_keeps_the_details() -> None:
+def test_the_front_door_says_what_nobody_foresaw_in_one_message_and_keeps_the_details(
+    tmp_path: Path,
+) -> None:
     code = (
         "import sys, runner.__main__ as door;"
         "door._dispatch = lambda _: 1 / 0;"
         "sys.exit(door.main(['list']))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    command, surroundings = [sys.executable, "-c", code], {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True)
     assert done.returncode == 1
     first, second = done.stderr.splitlines()
     assert first == ("runner: this should not have happened (ZeroDivisionError: division by zero).")

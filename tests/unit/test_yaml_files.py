@@ -28,6 +28,7 @@ BAD = {
     "UTF-16": "a: b\n".encode("utf-16"),
     "not UTF-8": b"a: \xff\n",
     "a NUL": b"a: \0\n",
+    "no truth": b"a: !!bool maybe\n",
     "a class": b"a: !!python/object/apply:os.getcwd []\n",
     "a time": b"a: !!timestamp x\n",
     "a merge": b"<<: 3\n",

@@ -113,3 +113,9 @@ print("done")
 def test_what_comes_after_a_line_is_in_its_own_function(line: int, after: list[int]) -> None:
     statements = source.list_statements_after(ast.parse(PROGRAM), line)
     assert [statement.lineno for statement in statements] == after
+
+
+def test_a_nul_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "nul.py").write_text("print(1)\n\0\n")
+    with pytest.raises(BadInput, match=r"nul\.py, line 2: source code string cannot contain null"):
+        source.read_script(str(tmp_path / "nul.py")).parse()
