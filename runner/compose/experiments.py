@@ -39,10 +39,9 @@ def make_experiment(
     scenario = _make_scenario(_get_group(values, "scenario"), scenario_name, function)
     execution = values.get("execution") or scenario.executions[0]
     known = paths.find_choices("execution")
-    if execution not in known:
-        raise BadInput(
-            f"execution: {execution!r} is not a valid choice.", suggest(str(execution), known)
-        )
+    if not isinstance(execution, str) or execution not in known:  # a file's own may be anything
+        said = str(execution)[:100]
+        raise BadInput(f"execution: {said!r} is not a valid choice.", suggest(said, known))
     reason = None
     if execution not in scenario.executions:
         has = ", ".join(scenario.executions)

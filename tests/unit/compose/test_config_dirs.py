@@ -39,6 +39,15 @@ def test_a_class_that_says_no_executions_is_not_a_scenario(
         composition.compose_plan(words)
 
 
+@pytest.mark.parametrize("text", ["name: x", "batch_size: 1", "a: {b: [1]}"])
+def test_an_execution_that_is_no_name_is_bad_input(conf: Path, text: str) -> None:
+    (conf / "execution").mkdir(exist_ok=True)
+    (conf / "execution" / "odd.yaml").write_text(text)
+    words = ["--config-dir", str(conf), "scenario=tape", "execution=odd"]
+    with pytest.raises(BadInput, match="is not a valid choice"):
+        composition.compose_plan(words)
+
+
 def test_list_shows_a_teams_own_choices_with_where_they_come_from(
     conf: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
