@@ -9,13 +9,14 @@
 
 The profiler keeps every event in memory until it stops, and takes about five times as much while it
 writes them out. So a trial is traced in windows, closed between steps. A watchdog thread looks
-every 50 ms at what the profiler holds: past `window_bytes` the window is closed at the next chance;
-past `most_bytes`, which only a single step or phase can reach, tracing stops at once, its events
-are thrown away unwritten, and the trial goes on without figures.
+every 50 ms at what the profiler may hold: past `window_bytes` the window is closed at the next
+chance; past `most_bytes`, which only a single step or phase can reach, tracing stops at once, its
+events are thrown away unwritten, and the trial goes on without figures.
 
-What the profiler holds is read from malloc, as growth of what is in use on its heap: there is no
-other sign of it. A graph that is made or compiled is on the same heap (XLA takes 0.2 GB for six
-transformer blocks), so `most_bytes` is generous where the machine is.
+What the profiler may hold is read from malloc, as growth of what is in use on its heap: there is no
+other sign of it. A graph that is made or compiled is on the same heap (XLA takes 0.8 GB for
+ResNet50). So in the build and in the first call the window is then closed first, and its events
+counted: if they are few, the heap was somebody else's, and tracing goes on.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ at 170 to 600 bytes each. Writing them out takes a second or two."""
 MOST_BYTES = 512_000_000
 """The most that it may hold, where there is room for it: one step's 1 to 3 million events."""
 
+_EVENT_BYTES = 600
+"""The most that the profiler holds of one event, with its names."""
+
 _SHARE_OF_ROOM = 1 / 16
 """The share of free memory that the profiler may hold: it takes some five times that
 to write the events out."""
@@ -77,7 +81,7 @@ class AllocationTracing:
         self._window_bytes = min(window_bytes, self._most_bytes // 2)
         name = f"runner-trace-{os.getpid()}-{secrets.token_hex(4)}"
         self._folder = Path(tempfile.gettempdir()) / name  # is there only while a file is read
-        self._lock = threading.Lock()  # the profiler has one owner at a time: us or the watchdog
+        self._lock = threading.RLock()  # the profiler has one owner at a time: us or the watchdog
         self._is_tracing = False
         self._reason: str | None = None
         self._parts_build = parts_build
@@ -108,10 +112,11 @@ class AllocationTracing:
         """Begin the mark of a phase or a step; marks don't nest."""
         import tensorflow as tf
 
-        self._where = f"step {step}" if phase is Phase.STEPS else str(phase)
-        self._mark = tf.profiler.experimental.Trace(MARK + phase, index=step)
-        self._mark.__enter__()
-        self._marked = phase
+        with self._lock:
+            self._where = f"step {step}" if phase is Phase.STEPS else str(phase)
+            self._mark = tf.profiler.experimental.Trace(MARK + phase, index=step)
+            self._mark.__enter__()
+            self._marked = phase
 
     def end(self, phase: Phase, step: int = 0) -> None:
         """End the mark, and close the window if it is full."""
@@ -128,10 +133,11 @@ class AllocationTracing:
             self.begin(Phase.BUILD)
 
     def _end_mark(self) -> None:
-        self._marked = None
-        mark, self._mark = self._mark, None
-        if mark is not None:
-            mark.__exit__(None, None, None)
+        with self._lock:
+            self._marked = None
+            mark, self._mark = self._mark, None
+            if mark is not None:
+                mark.__exit__(None, None, None)
 
     def drop(self, phase: Phase, step: int) -> None:
         """End the mark; what it was put around was no phase, and no step."""
@@ -164,11 +170,13 @@ class AllocationTracing:
                 f"the profiler could not be started: {error} Stop what else profiles this process"
             )
 
-    def _close(self, reopen: bool) -> None:
-        """Write the window out, begin the next one at once, and only then read the first."""
+    def _close(self, reopen: bool) -> int:
+        """Write the window out, begin the next one at once, and only then read the first; return
+        how many events it had."""
+        window = None
         with self._lock:  # while we read, what the heap holds is ours
             if not self._is_tracing:
-                return
+                return 0
             content = self._read_trace()
             if reopen and self._reason is None:
                 self._open()
@@ -180,6 +188,7 @@ class AllocationTracing:
                         self._also(window)
             except XPlaneError as error:
                 self._give_up(f"the profiler's file can't be read: {error}")
+        return window.trace_events if window else 0
 
     def _read_trace(self) -> bytes | None:
         """Stop the profiler, and return what it wrote; None where it could not write."""
@@ -210,13 +219,24 @@ class AllocationTracing:
                     continue
                 held = _read_heap_bytes() - self._empty_bytes
                 self._is_full = self._is_full or held > self._window_bytes
-                if held > self._most_bytes:
+                if held > self._most_bytes and not self._is_held_by_others():
                     self._give_up(
                         f"{self._where} alone makes more events than can be traced: "
                         f"{held / 1e6:,.0f} MB were held when the profiler was stopped"
                     )
             if self._is_full and self._parts_build and self._marked is Phase.BUILD:
                 signal.pthread_kill(self._thread, _PART)
+
+    def _is_held_by_others(self) -> bool:
+        """Close the window within a phase that may make a graph, and return whether its events are
+        too few to have filled the heap."""
+        phase = self._marked
+        if phase not in (Phase.BUILD, Phase.FIRST_CALL):
+            return False
+        self._end_mark()
+        events = self._close(reopen=True)
+        self.begin(phase)
+        return events * _EVENT_BYTES < self._most_bytes / 2
 
 
 def distrust_untried(result: TraceResult, version: str) -> TraceResult | NoAllocations:

@@ -19,6 +19,7 @@ from tests import lean_tensorflow
 import tensorflow as tf
 from tensorflow.python.profiler import profiler_v2
 
+from runner.meters.host import malloc
 from runner.meters.tensor import samples
 from runner.meters.tensor.allocator import name_allocator
 from runner.meters.tensor.replay import NoAllocations
@@ -110,6 +111,21 @@ def eager_steps(count):
     return build
 
 
+def compiled():
+    # As a compiler does: 40 MB of malloc's heap while it is at work.
+    held, calls = tf.ones([1000]), []
+
+    def step():
+        if not calls:
+            calls.append(held * 2.0)
+            blocks = [malloc.take(4_000) for _ in range(10_000)]
+            time.sleep(0.5)
+            del blocks
+            calls.append(held * 2.0)
+        return held + 1.0
+    return step
+
+
 def while_steps(count):
     def build():
         one = tf.ones([4, 4])
@@ -149,6 +165,7 @@ found["layers"] = trial(layers)
 found["fused"] = trial(fused)
 found["long_eager"] = trial(eager_steps(30_000), steps=1, most_bytes=8_000_000)
 found["long_while"] = trial(while_steps(30_000), steps=1, most_bytes=8_000_000)
+found["compiled"] = trial(compiled, most_bytes=8_000_000)
 found["full"] = trial(eager_steps(2_000), between=lambda: time.sleep(0.2), window_bytes=1_000_000)
 found["after"] = trial(keeping)
 folder = tempfile.mkdtemp()
@@ -277,6 +294,14 @@ def test_a_step_past_the_bound_ends_the_tracing_and_nothing_else(
     assert set(found[name]) == {"reason"}
     assert "makes more events than can be traced" in found[name]["reason"]
     assert found["after"]["leaks"][0]["bytes_per_step"] == 31_108  # and so can a later one be
+
+
+def test_what_a_compiler_takes_of_the_heap_ends_no_tracing(found: dict[str, Any]) -> None:
+    assert found["compiled"]["total_bytes"] == 4 * 4_000
+    assert found["compiled"]["checks"]["disagreements"] == 0
+    of_first_call = [one for one in found["compiled"]["stretches"] if one["phase"] == "first_call"]
+    assert len(of_first_call) > 1
+    assert sum(one["allocated_bytes"] for one in of_first_call) == 3 * 4_000
 
 
 @pytest.mark.parametrize(
