@@ -33,7 +33,9 @@ _MOST_TENSORS = 3
 _MOST_CALLERS = 3
 
 _PIPELINE = ("Iterator", "Dataset", "MemoryCache", "SeedGenerator", "Optional")
-"""An op that makes what tf.data holds has one of these in its name."""
+"""An op that makes what tf.data holds has one of these in its name: its elements are tensors."""
+_READERS = ("TFRecord", "TextLine", "FixedLengthRecord")
+"""An op that reads files ahead, into buffers of its own, begins with one of these."""
 
 
 def name_moment(allocations: Allocations) -> str:
@@ -131,8 +133,9 @@ def _name_handle(group: Group) -> str:
     is_counted = group.op.startswith(("VarHandle", "TensorList", "EmptyTensorList"))
     if group.dtype not in ("resource", "variant") or is_counted:
         return ""
-    is_pipeline = any(word in group.op for word in _PIPELINE)
-    return "buffers inside tf.data (shuffle, cache, prefetch)" if is_pipeline else "other resources"
+    if group.op.startswith(_READERS):
+        return "what tf.data has read of files"
+    return "" if any(word in group.op for word in _PIPELINE) else "other resources"
 
 
 def describe_checks(allocations: Allocations) -> str:

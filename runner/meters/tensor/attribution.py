@@ -8,7 +8,7 @@
     TensorFlow names no scope                           the layer that Python was in
     TensorFlow says no shape                            the output that has the event's size
     TensorFlow names nothing                            "for" what was being called
-    a stage of a data pipeline                          "tf.data" and the stage
+    a stage of a data pipeline, or one holds it         "tf.data" and the stage
     the origin knows forward from backward              its word, whatever the name says
 
 Core: standard library and NumPy. Events that are alike in all that a label depends on share one,
@@ -105,7 +105,7 @@ class Attribution:
         within = "" if stages else within
         node = op or within.removeprefix(EAGER_OP).rpartition(":")[0]
         size = int(window.requested_bytes[row])
-        event = AllocationEvent(site, node, stages, bool(window.on_data_thread[row]))
+        event = AllocationEvent(site, node, stages, bool(window.on_data_thread[row]), size)
         origin = self._origins.find(event)
 
         name, scope = names.name_op(op, within, self.op_types)
@@ -117,7 +117,9 @@ class Attribution:
             scope = scope or names.name_op(origin.called, "", {})[1]
         if name == names.UNKNOWN and origin.called:
             name = origin.called if origin.called == BUILDING else f"for {origin.called}"
-        if stages and not node:
+        if origin.called.startswith(f"{PIPELINE} "):
+            name, scope = origin.called, ""
+        elif stages and not node:
             name = f"{PIPELINE} {get_last_stage(stages)}"
 
         shape = names.parse_shape(window.text(window.shape[row]))

@@ -2,8 +2,9 @@
 
     where                                                    the answer
     no lines were recorded                                   "lines were not recorded"
-    TensorFlow names a stage of a data pipeline, or it is    the line of the node in the stage's
-    on a data thread and nobody calls                        function, or of the stage
+    TensorFlow names a stage of a data pipeline, or it is    the line of the stage that holds it,
+    on a data thread and nobody calls                        else of the node in the function of the
+                                                             stage that makes it, or of this one
     a graph runs, or nobody calls; the node is known         the line that made the node
     an op is called, another is allocated for: one of a      as for a stage
     pipeline's function, run by who asks for an element
@@ -44,6 +45,7 @@ class AllocationEvent(NamedTuple):
     stages: str = ""
     """The path of the stage of a data pipeline that it lies within."""
     on_data_thread: bool = False
+    bytes: int = 0
 
 
 class OriginFinder:
@@ -80,9 +82,16 @@ class OriginFinder:
         """Return whether the op is not the one called, and a node of a pipeline's function."""
         if not site.called or names.strip_library(node) == site.called:
             return False
+        return bool(self._list_pipeline_nodes(node))
+
+    def _list_pipeline_nodes(self, node: str) -> set[str]:
+        """Return the names under which pipelines' functions have a node."""
         nodes = self._recording.nodes
-        graphs = (graph for name in list_spellings(node) for graph in nodes.get(name, ()))
-        return any(graph.startswith(_PIPELINE_GRAPH) for graph in graphs)
+        return {
+            name
+            for name in list_spellings(node)
+            if any(graph.startswith(_PIPELINE_GRAPH) for graph in nodes.get(name, ()))
+        }
 
     def _find_caller(self, site: Site) -> Origin:
         scope = "" if site.function else site.scope.rstrip("/")
@@ -93,7 +102,14 @@ class OriginFinder:
         return found._replace(called=site.called, outputs=outputs)
 
     def _find_in_pipeline(self, event: AllocationEvent) -> Origin:
-        """Return the line of a node of a pipeline's functions, or else of the stage."""
+        """Return the line of the stage that holds it; else of a node of a pipeline's functions, or
+        of the stage that makes it."""
+        nodes = self._list_pipeline_nodes(event.node)
+        pair = self._recording.pipelines.find_holder(event.stages, nodes, event.bytes)
+        if pair is not None:
+            holder, maker = pair
+            held = self._read_stack(holder.stack)
+            return held._replace(called=f"{PIPELINE} {holder.kind}", outputs=maker.outputs)
         found = self.find_node(event.node, _PIPELINE_GRAPH) if event.node else None
         if found is not None:
             return found._replace(called=PIPELINE)

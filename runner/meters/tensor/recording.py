@@ -21,7 +21,7 @@ import numpy as np
 
 from runner.meters.tensor.buffer_plans import BufferPlans
 from runner.meters.tensor.names import count_bytes, strip_library
-from runner.meters.tensor.pipeline_stages import PipelineStages
+from runner.meters.tensor.pipeline_stages import Output, PipelineStages
 from runner.meters.tensor.python_stacks import CodeLine, PythonStacks
 from runner.meters.tensor.window import NONE, Ints
 
@@ -32,9 +32,6 @@ SESSION = "session.run"
 BUILDING = "building a graph"
 """The name of a call that is neither an op's nor a function's: what TensorFlow evaluates to know
 the shapes of a graph's nodes is held by the graph."""
-
-Output = tuple[tuple[int, ...] | None, int]
-"""A tensor's shape and TensorFlow's number of its dtype."""
 
 
 def can_run_nodes(called: str) -> bool:

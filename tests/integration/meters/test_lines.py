@@ -28,6 +28,7 @@ MINE = """
 import contextlib, functools, threading
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 import helper
@@ -218,6 +219,28 @@ class Piped:
         return tf.square(next(self.batches))  # fed
 
 
+class Buffered:
+    def __init__(self):
+        cached = tf.data.Dataset.range(100)
+        cached = cached.map(lambda at: 2.0 * tf.fill([500], tf.cast(at, tf.float32)) + 1.0)
+        cached = cached.cache()  # cached
+        self.cached = iter(cached.repeat())
+        for _ in range(100):
+            next(self.cached)
+        drawn = tf.data.Dataset.from_generator(
+            # Not aligned: TensorFlow takes over some of the arrays that are, without a copy.
+            lambda: (np.full([601], 1.0, np.float32)[1:] for _ in range(10_000)),
+            output_signature=tf.TensorSpec([600]),
+        )
+        drawn = drawn.shuffle(50)  # shuffled
+        drawn = drawn.batch(4)
+        drawn = drawn.prefetch(3)  # ahead
+        self.drawn = iter(drawn)
+
+    def step(self):
+        return tf.square(next(self.drawn)), next(self.cached)
+
+
 def fitting():
     inputs = keras.Input([64])
     model = keras.Model(inputs, keras.layers.Dense(333, name="wide")(inputs))  # model
@@ -284,6 +307,11 @@ def piped():
     return pipeline.step
 
 
+def buffered():
+    pipelines = mine.Buffered()
+    return pipelines.step
+
+
 def fitting(eagerly, compiled=False):
     def build():
         mine.EAGER, mine.COMPILED = eagerly, compiled
@@ -314,6 +342,7 @@ found = {
     "composed_graph": trial(stepping(mine.composed, autograph=False)),
     "hosted_graph": trial(stepping(mine.hosted, autograph=True)),
     "piped": trial(piped),
+    "buffered": trial(buffered),
 }
 seen = []
 sys.settrace(lambda frame, event, arg: seen.append(event) or None)
@@ -479,6 +508,18 @@ def test_what_a_data_pipeline_prepares_has_the_line_of_the_stage_that_does(found
     batches = bytes_at(allocations, "batched pipeline", op="tf.data BatchV2")
     assert batches % batch == 0
     assert batches >= batch
+    assert sum(line["bytes"] for line in allocations["lines"] if not line["file"]) == 0
+
+
+def test_what_a_data_pipeline_holds_has_the_line_of_the_stage_that_holds_it(found: Any) -> None:
+    """A cache all that it has read; a shuffle its buffer, and what is on its way into a batch or
+    out of the generator."""
+    allocations = found["buffered"]
+    assert bytes_at(allocations, "cached", op="tf.data Cache") == 100 * 4 * 500
+    shuffled = bytes_at(allocations, "shuffled", op="tf.data Shuffle") / (4 * 600)
+    assert 50 - 1 <= shuffled <= 50 + 2 * 4
+    ahead = bytes_at(allocations, "ahead", op="tf.data Prefetch") / (4 * 4 * 600)
+    assert 1 <= ahead <= 3 + 2
     assert sum(line["bytes"] for line in allocations["lines"] if not line["file"]) == 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runner.meters.tensor.pipeline_stages import PipelineStages, get_last_stage
+from runner.meters.tensor.pipeline_stages import PipelineStages, Stage, get_last_stage
 
 
 class Dataset:
@@ -64,6 +64,33 @@ def test_of_several_pipelines_the_one_that_fits_best_has_it() -> None:
     assert pipelines.find_line(PATH) == 4
     assert pipelines.find_line("Iterator::Root::Prefetch::Range") == 7
     assert pipelines.find_line("") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "nodes", "size", "holder"),
+    [
+        (f"{PATH}::Shuffle::Map::TensorSlice", set(), 0, ("Shuffle", 3)),
+        (f"{PATH}::Shuffle", set(), 0, ("Batch", 5)),
+        ("Iterator::Root::Prefetch::ForeverRepeat[0]::BatchV2", set(), 0, None),
+        ("Iterator::Root::Prefetch", set(), 0, None),
+        ("", {"mul"}, 400, ("Shuffle", 3)),
+        (f"{PATH}::Shuffle", {"mul"}, 400, ("Shuffle", 3)),
+        ("", {"add"}, 800, ("Batch", 5)),
+        ("", {"mul"}, 12, None),  # a constant of the function, no element
+        ("", {"sub"}, 400, None),
+        ("", set(), 400, None),
+    ],
+)
+def test_what_a_stage_makes_is_held_by_the_next_one_that_holds_elements(
+    path: str, nodes: set[str], size: int, holder: tuple[str, int] | None
+) -> None:
+    """The first map returns a hundred numbers of four bytes, the second one as many as it likes."""
+    functions = {2: (frozenset({"mul"}), (((100,), 1),)), 4: (frozenset({"add"}), ((None, 1),))}
+    its = [Stage(kind, line, *functions.get(line, (frozenset(), ()))) for kind, line in STAGES]
+    pipelines = PipelineStages()
+    pipelines._begun[tuple(reversed(its))] = 9
+    pair = pipelines.find_holder(path, nodes, size)
+    assert (pair and pair[0][:2]) == holder
 
 
 def test_no_pipeline_has_no_line() -> None:
