@@ -3,11 +3,14 @@
     python -m tests.benchmarks cluster
 
 The workers are of this machine, and jobs of a real Slurm of two nodes of one core each in a network
-namespace: it needs root and its packages. Whole commands are timed, in turns with those here.
+namespace: it needs root and its packages. Whole commands are timed, in turns with those here: each
+ratio is of two that ran one after the other, the median and the range of all are printed.
+RUNNER_TEST_ROUNDS says how often.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import tempfile
 import time
@@ -19,15 +22,16 @@ from tests.resuming import only
 from tests.system.cluster import network, slurm
 from tests.system.cluster.conftest import Cluster
 
-ROUNDS = 3
+ROUNDS = int(os.environ.get("RUNNER_TEST_ROUNDS", "3"))
 MEMORY = (
     *("-m", "scenario=large_tensor", "seed=range(200)", "measure.timing_processes=0"),
     *("measure.side_by_side=2", "tracking=none"),
 )
 TIME = (
-    *("-m", "scenario=dense_batch", "batch_size=256", "scenario.depth=4", "seed=range(6)"),
+    *("-m", "scenario=dense_batch", "batch_size=128", "scenario.width=512", "seed=range(1)"),
     *("measure.memory_processes=0", "measure.timing_processes=3", "tracking=none"),
 )
+"""Steps of about a millisecond."""
 HERE, LOCAL = Cluster(), Cluster(("hydra/launcher=dask",))
 
 
@@ -35,17 +39,29 @@ def main() -> None:
     compare("local", LOCAL)
     with network.namespace() as own, slurm.running(own) as environment:
         compare("slurm", Cluster(("hydra/launcher=slurm",), own.inside, environment))
+    compare_steps()
+
+
+def compare_steps() -> None:
     one = Cluster((*LOCAL.words, "hydra.launcher.workers=1"))
     ratios, steps = [], []
-    for _ in range(ROUNDS):
-        here = pandas.read_csv(sweep(HERE, TIME)[1]).step_seconds.median()
-        there = pandas.read_csv(sweep(one, TIME)[1]).step_seconds.median()
+    for number in range(3 * ROUNDS):
+        if number % 2:
+            here, there = find_step_seconds(HERE), find_step_seconds(one)
+        else:
+            there, here = find_step_seconds(one), find_step_seconds(HERE)
         ratios.append(there / here)
         steps.append(here)
+        print(f"  a step on one worker / here: {ratios[-1]:.3f}", flush=True)
+    low, median, high = statistics.quantiles(ratios, n=4)
     print(
-        f"a step of {statistics.median(steps) * 1e3:.2f} ms, on one worker / here: "
-        f"{statistics.median(ratios):.3f}  [0.98 to 1.02]"
+        f"a step of {statistics.median(steps) * 1e3:.2f} ms, on one worker / here: {median:.3f}, "
+        f"half of {len(ratios)} ratios within {low:.3f} to {high:.3f}  [0.98 to 1.02]"
     )
+
+
+def find_step_seconds(cluster: Cluster) -> float:
+    return float(pandas.read_csv(sweep(cluster, TIME)[1]).step_seconds.median())
 
 
 def compare(kind: str, cluster: Cluster) -> None:

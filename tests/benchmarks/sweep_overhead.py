@@ -1,6 +1,6 @@
 """What a sweep costs: planning it, its trials over the work that they measure, the parent's memory;
-how much sooner memory trials are over side by side; and how long 10,000 records take to become a
-table.
+how much sooner memory trials are over side by side; how long 10,000 records take to become a table;
+and what a run costs in the store.
 
     python -m tests.benchmarks sweep_overhead
 """
@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -94,6 +96,7 @@ def main() -> None:
         sweep_of(cells, "tracking=none")
     sweep_of(10, "tracking=local")
     table_of(10_000)
+    store_of(200)
 
 
 def plan_of(cells: int) -> None:
@@ -147,24 +150,53 @@ def sweep_of(cells: int, tracking: str) -> None:
 
 
 def table_of(count: int) -> None:
-    """A real record of measure=quick, many times over."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        environment = {**os.environ, "RUNNER_OUTPUTS": name}
-        run = [sys.executable, "-m", "runner", "scenario=while_loop", "tracking=none"]
-        subprocess.run(run, check=True, capture_output=True, env=environment)
-        (file,) = folder.rglob(records.RECORD_FILE)
-        text = file.read_text()
-        record = json.loads(text)
-        for number in range(count):
-            copy = folder / "sweeps" / str(number)
-            copy.mkdir(parents=True)
-            (copy / file.name).write_text(text.replace(record["id"], f"{record['id']}-{number}"))
-        rows, seconds, megabytes = _told(_TABLE, [str(folder / "sweeps")], name)
+        kilobytes = copy_run(Path(name), count)
+        rows, seconds, megabytes = _told(_TABLE, [f"{name}/copies"], name)
     print(
-        f"{rows:.0f} records of {len(text) / 1e3:.0f} kB to a table: {seconds:.1f} s, "
+        f"{rows:.0f} records of {kilobytes:.0f} kB to a table: {seconds:.1f} s, "
         f"{megabytes:.0f} MB  [under 5 s, 1 GB]"
     )
+
+
+def store_of(count: int) -> None:
+    """Wall time and processor time of a run in the store, without the start of the command."""
+    with tempfile.TemporaryDirectory() as name:
+        copy_run(Path(name), count)
+        publish(name, "copies/0")  # which makes the store
+        start, start_used = publish(name, "copies/0")
+        seconds, used = publish(name, "copies")
+    print(
+        f"{count} runs of measure=quick into a SQLite store: "
+        f"{1000 * (seconds - start) / (count - 1):.0f} ms a run  [at most 100], "
+        f"{1000 * (used - start_used) / (count - 1):.0f} ms of processor time"
+    )
+
+
+def publish(outputs: str, what: str) -> tuple[float, float]:
+    """Return the seconds that the command takes, and those of a processor in all its processes."""
+    words = [sys.executable, "-m", "runner", "publish", f"{outputs}/{what}", "tracking=local"]
+    started, before = time.monotonic(), os.times()
+    environment = {**os.environ, "RUNNER_OUTPUTS": outputs}
+    subprocess.run(words, check=True, capture_output=True, env=environment)
+    after = os.times()
+    used = after.children_user + after.children_system
+    return time.monotonic() - started, used - before.children_user - before.children_system
+
+
+def copy_run(outputs: Path, count: int) -> float:
+    """Make copies of the folder of a real run of measure=quick, each with an id of its own; return
+    the kilobytes of a record."""
+    environment = {**os.environ, "RUNNER_OUTPUTS": str(outputs)}
+    run = [sys.executable, "-m", "runner", "scenario=while_loop", "tracking=none"]
+    subprocess.run(run, check=True, capture_output=True, env=environment)
+    (file,) = outputs.rglob(records.RECORD_FILE)
+    text = file.read_text()
+    record = json.loads(text)
+    for number in range(count):
+        copy = shutil.copytree(file.parent, outputs / "copies" / str(number))
+        (copy / file.name).write_text(text.replace(record["id"], f"{record['id']}-{number}"))
+    return len(text) / 1e3
 
 
 def _told(code: str, words: Sequence[str], outputs: str) -> Any:

@@ -50,7 +50,8 @@ class Connection:
         if now < self._checked + 1.0:
             return
         self._checked = now
-        logs = list(self.folder.glob("[!.]*")) if self.folder else []
+        files = self.folder.glob("[!.]*") if self.folder else ()  # HTCondor's are made in the queue
+        logs = [file for file in files if file.suffix != ".log" and file.stat().st_size]
         with suppress(Exception):  # the scheduler may be gone
             if self.client.scheduler_info(n_workers=0)["n_workers"]:
                 self._has_worker_at, self._known = now, len(logs)

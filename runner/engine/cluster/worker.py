@@ -63,7 +63,6 @@ class WarmServer(WorkerPlugin, Listener):  # type: ignore[misc]
                 with tempfile.TemporaryDirectory(dir=scratch) as folder:
                     return self._measure(work, Path(folder))
             finally:
-                self._key = ""
                 self._timer = Timer(30.0, self._executor.close)  # the command may have been killed
                 self._timer.daemon = True
                 self._timer.start()

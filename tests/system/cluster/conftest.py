@@ -54,8 +54,7 @@ GRID = (
 
 @dataclass(frozen=True)
 class Cluster:
-    """Which words ask for a cluster, how a command is run so that it is reached, and the namespaces
-    whose processes are its own."""
+    """The words that ask for a cluster, how a command reaches it, and the namespaces it runs in."""
 
     words: tuple[str, ...] = ()
     inside: Callable[..., list[str]] = lambda *words: list(words)

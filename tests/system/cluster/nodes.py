@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,12 +15,10 @@ from tests.system.cluster.network import Namespace, join, namespace
 
 
 @contextmanager
-def running(
-    folder: Path, hidden: Sequence[Path]
-) -> Iterator[tuple[list[Namespace], dict[str, str]]]:
+def running(folder: Path, hidden: Path) -> Iterator[tuple[list[Namespace], dict[str, str]]]:
     """Yield the namespaces of the scheduler and of both workers, and the environment that finds the
-    scheduler. Nothing of the hidden folders can be seen by a worker."""
-    environment = {**os.environ, **_make_settings()}
+    scheduler. Nothing of the hidden folder can be seen by a worker."""
+    environment = {**os.environ, **_make_settings(), "HIDDEN": str(hidden)}
     with ExitStack() as stack:
         networks = [stack.enter_context(namespace()) for _ in range(3)]
         host, *nodes = join(networks)
@@ -28,16 +26,15 @@ def running(
         words = ("scheduler", "--host", f"tls://{host}", "--no-dashboard")
         networks[0].start(folder / "scheduler.log", environment, *_DASK, *words)
         for network, address in zip(networks[1:], nodes, strict=True):
-            hide = ("unshare", "--mount", "sh", "-c", _HIDE, "sh", *_DASK, "worker", at)
+            words = (*_HIDE, *_DASK, "worker", at, "--nthreads", "1", "--no-dashboard")
             own = ("--host", f"tls://{address}", "--local-directory", str(folder / address))
-            words = (*hide, *own, "--nthreads", "1", "--no-dashboard")
-            paths = {"HIDDEN": " ".join(map(str, hidden))}
-            network.start(folder / f"{address}.log", environment | paths, *words)
+            network.start(folder / f"{address}.log", environment, *words, *own)
         yield networks, {**environment, "ADDRESS": at}
 
 
 _DASK = (sys.executable, "-m", "dask")
-_HIDE = 'for path in $HIDDEN; do mount -t tmpfs none "$path" || exit 9; done; cd / && exec "$@"'
+_TIMEOUTS = {"tcp": "12s"}  # until a cut is noticed; over 11 s
+_HIDE = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$HIDDEN" && cd / && exec "$@"', "sh")
 
 
 def _make_settings() -> dict[str, str]:
@@ -45,6 +42,5 @@ def _make_settings() -> dict[str, str]:
     own = Security.temporary().get_tls_config_for_role("worker")
     pair = {"cert": own["cert"], "key": own["key"]}
     tls = {"ca-file": own["ca_file"], "scheduler": pair, "worker": pair, "client": pair}
-    timeouts = {"tcp": "12s"}  # until a cut is noticed; over 11 s
-    comm = {"tls": tls, "require-encryption": True, "timeouts": timeouts}
+    comm = {"tls": tls, "require-encryption": True, "timeouts": _TIMEOUTS}
     return {"DASK_INTERNAL_INHERIT_CONFIG": dask.config.serialize({"distributed": {"comm": comm}})}

@@ -19,6 +19,7 @@ from pathlib import Path
 from tests.system.cluster.conftest import wait_until
 from tests.system.cluster.network import Namespace
 
+_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"  # where Debian puts daemons
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "munged")
 _CONF = """
 ClusterName=runner
@@ -49,7 +50,7 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 def why_not() -> str | None:
     """Why there can be no cluster here."""
-    missing = [name for name in PROGRAMS if shutil.which(name, path=_path()) is None]
+    missing = [name for name in PROGRAMS if shutil.which(name, path=_PATH) is None]
     if missing:
         return f"{missing[0]} is missing: apt install slurmctld slurmd slurm-client munge"
     return "Slurm's daemons need root" if os.geteuid() != 0 else None
@@ -68,10 +69,9 @@ def running(network: Namespace) -> Iterator[dict[str, str]]:
         (folder / "state").mkdir()
         (folder / "munge.key").write_bytes(secrets.token_bytes(128))
         (folder / "munge.key").chmod(0o600)
-        environment = {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": _path()}
-        files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log",
-                 "seed-file": "seed"}  # fmt: skip
-        munge = [f"--{name}={folder}/munge.{end}" for name, end in files.items()]
+        environment = {**os.environ, "SLURM_CONF": f"{folder}/slurm.conf", "PATH": _PATH}
+        files = [f"--{name}-file={folder}/munge.{name}" for name in ("key", "pid", "log", "seed")]
+        munge = [*files, f"--socket={folder}/munge.socket"]
 
         def start(*command: str) -> None:
             network.start(folder / "daemons.log", environment, *command)
@@ -90,8 +90,3 @@ def running(network: Namespace) -> Iterator[dict[str, str]]:
             yield environment
         finally:
             network.end_all()
-
-
-def _path() -> str:
-    """Debian puts daemons where a user's shell does not look."""
-    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

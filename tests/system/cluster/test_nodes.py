@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(1200)
 def cluster(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     need(network.why_not())
     folder = tmp_path_factory.mktemp("nodes")
-    with nodes.running(folder, [home]) as (networks, environment):
+    with nodes.running(folder, home) as (networks, environment):
         words = ("hydra/launcher=dask", f"hydra.launcher.address={environment['ADDRESS']}")
         yield Cluster(words, networks[0].inside, environment, networks[1:])
 

@@ -89,10 +89,8 @@ with context.wrap_socket(socket.create_connection((sys.argv[1], sys.argv[2]))) a
 """
 
 
-def test_who_lacks_the_credentials_is_refused(
-    cluster: Cluster, outputs: Path, home: Path, tmp_path: Path
-) -> None:
-    other, file = Security.temporary(), tmp_path / "other.pem"
+def test_who_lacks_the_credentials_is_refused(cluster: Cluster, outputs: Path, home: Path) -> None:
+    other, file = Security.temporary(), outputs.with_name("other.pem")
     file.write_text(other.tls_client_key + other.tls_client_cert)
     process = cluster.start(outputs, home, *GRID)
     line = next(line for line in process.stderr or () if line.startswith("Dask's scheduler"))

@@ -309,7 +309,7 @@ def test_an_address_without_a_worker_is_waited_for_a_minute(
 
 
 def test_a_job_that_waits_in_the_queue_is_waited_for(clock: Mock, tmp_path: Path) -> None:
-    connection = make_connection([1, 0, 0, 0], worker_spec={0: {}, 1: {}})
+    connection = make_connection([1, 0, 0, 0, 0], worker_spec={0: {}, 1: {}})
     connection.folder = tmp_path
     ended, begun = tmp_path / "slurm-1.out", tmp_path / "slurm-2.out"
     ended.write_text("CANCELLED\n")
@@ -317,6 +317,11 @@ def test_a_job_that_waits_in_the_queue_is_waited_for(clock: Mock, tmp_path: Path
     connection.keep_workers(2)
     clock.return_value += 3600.0
     connection.keep_workers(2)
+    (tmp_path / "worker-3.log").write_text("HTCondor: submitted\n")
+    (tmp_path / "worker-3.out").touch()
+    os.utime(tmp_path / "worker-3.log", (1000, 1000))
+    connection.keep_workers(2)
+    clock.return_value += 3600.0
     begun.write_text("loading\nno such module\n")
     os.utime(begun, (clock.return_value, clock.return_value))
     clock.return_value += 50.0
