@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from runner import masking, paths, records
+from runner import masking, paths, records, schema, user_code
 from runner.analysis import estimate, repeatability
 from runner.cell import Cell, TrialSpec
 from runner.config import Experiment
@@ -121,8 +121,10 @@ class Run:
         self.count_trial(trial)
 
     def _check_code(self, code: Files) -> None:
-        if self.experiment.function is not None:
-            return  # its code was taken once, and given to each child
+        function = self.experiment.function
+        if function is not None:  # its own code was taken once, and given to each child
+            taken = user_code.hash_files(function.files)
+            code = {name: digest for name, digest in code.items() if name not in taken}
         edited = [name for name, digest in code.items() if digest == EDITED]
         changed = edited or list_differing(self.known_code, code)
         if changed:
@@ -158,7 +160,10 @@ class Run:
         return replace(self.request, place="", swept=None), files
 
     def take(self, machine: Machine, files: Mapping[str, bytes]) -> list[Trial]:
-        """Keep the files that another machine has gone on with, and return its trials."""
+        """Keep the files that another machine has gone on with, and return its trials; raise
+        `CodeChanged` if one ran other code of the user's than trials elsewhere."""
+        for line in files[records.TRIALS_FILE].splitlines():
+            self._check_code(schema.decode(Trial, line).facts.code or {})
         self.machine = machine
         environment.keep_node(self.folder, machine)
         with make_log(self.folder).open("ab") as log:

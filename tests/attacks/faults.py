@@ -9,6 +9,7 @@ process alone meets the faults, and trials are those of a server that measures n
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import random
 import re
@@ -41,7 +42,7 @@ CALLS = (
 )
 FAULTS = ("error=EIO", "error=ENOSPC", "error=EMFILE", "signal=SIGKILL")
 WORDS = ("scenario=tensor_per_step", "tracking=none", "measure.side_by_side=1", "seed=1")
-DATE, TIME = "2026-01-31", "12-00-00-abcd"
+DATE, TIMES = "2026-01-31", ("12-00-00-abc1", "12-00-00-abc2")
 SECONDS = 60.0
 
 Command = Callable[[Path], int]
@@ -54,7 +55,7 @@ def _compose(*words: str) -> Plan:
 
 def _measure(outputs: Path, *words: str) -> int:
     kind = "sweeps" if words else "runs"
-    folder = outputs / kind / DATE / TIME
+    folder = outputs / kind / DATE / TIMES[0]
     try:
         result = run_plan(_compose(*words), folder, PeakOfCell())
     except RunnerError as error:  # the front door's part
@@ -95,10 +96,10 @@ def prepare(name: str, outputs: Path) -> None:
     if name in ("run", "sweep"):  # what it imports and composes is there before it is traced
         COMMANDS[name](outputs.parent / "before")
     if name in ("publish", "clean"):
-        for number in "12":
-            kept(completed(f"{DATE}-{number}"), outputs / "runs" / DATE / number)
-    if name == "clean":
-        _run_here("publish", outputs)
+        for time_of_day in TIMES:
+            kept(completed(f"{DATE}-{time_of_day}"), outputs / "runs" / DATE / time_of_day)
+            if name == "clean" or time_of_day == TIMES[0]:  # making a store is MLflow's affair
+                _run_here("publish", outputs)
 
 
 def describe(outputs: Path) -> list[str]:
@@ -129,9 +130,9 @@ def _describe_store(outputs: Path) -> list[str]:
     found = []
     for run in store._find_runs(""):
         folder = outputs / "artifacts" / run.info.run_id / "artifacts"
-        files = {each.name: each.stat().st_size for each in folder.iterdir()}
+        files = {file.name for file in folder.glob("*")}
         what = run.data.tags["record"], len(run.data.metrics), len(run.data.params)
-        found.append(f"{run.info.status} {what} {sorted(set(files) - {'run.log', 'report.html'})}")
+        found.append(f"{run.info.status} {what} {sorted(files - {'run.log', 'report.html'})}")
     stray = {each.name for each in (outputs / "artifacts").glob("*")}
     stray -= {run.info.run_id for run in store._find_runs("")}
     return [*sorted(found), f"{len(stray)} folders of no run" if stray else ""]
@@ -205,34 +206,40 @@ def inject_faults(folder: Path, name: str, share: float = 1.0) -> Iterator[str |
     fell short."""
     if name in ("publish", "clean"):
         _import_store()
-    start, whole = folder / name / "start", folder / name / "whole" / "outputs"
+    start = folder / name / "start"
     prepare(name, start / "outputs")
-    shutil.copytree(start, whole.parent, dirs_exist_ok=True)
+
+    def begin(number: int) -> Path:
+        """Return a copy of the outputs that a command begins with, at a path of its own."""
+        whole = shutil.copytree(start, folder / name / f"{number}") / "outputs"
+        os.environ["RUNNER_OUTPUTS"] = str(whole)
+        _describe_apart(whole)  # the store follows its outputs, as whoever uses it next does
+        return whole
+
     with mock.patch.dict(os.environ):
-        _relocate(whole)
+        whole = begin(0)
         calls = list_calls(name, whole)
         _run_here(name, whole)
-        expected = describe(whole)
+        expected = _describe_apart(whole)
         points = [(call, number, fault) for call, number in calls for fault in FAULTS]
         random.Random(f"faults {name}").shuffle(points)
-        for call, number, fault in points[: max(1, round(len(points) * share))]:
-            shutil.rmtree(whole.parent)
-            shutil.copytree(start, whole.parent)
-            _relocate(whole)
-            first = _run_here(name, whole, f"{call}:{fault}:when={number}")
-            problem = _judge(first)
+        points = points[: max(1, round(len(points) * share))]
+        for place, (call, number, fault) in enumerate(points, 1):
+            whole = begin(place)
+            problem = _judge(_run_here(name, whole, f"{call}:{fault}:when={number}"))
             second = _run_here(name, whole)
-            found = describe(whole)
+            found = _describe_apart(whole)
             if found != expected:
                 lost, new = set(expected) - set(found), set(found) - set(expected)
                 problem = f"afterwards it lacks {lost} and has {new}: {second[-300:]}"
             yield problem and f"{name}, {call} {number}, {fault}: {problem}"
+            shutil.rmtree(whole.parent)
 
 
-def _relocate(outputs: Path) -> None:
-    """Have the store follow its outputs, as whoever uses it next does."""
-    if (outputs / "mlflow.db").exists():
-        _describe_store(outputs)
+def _describe_apart(outputs: Path) -> list[str]:
+    """Describe in a process of its own: no connection to a database may outlive a fork."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(describe, (outputs,))
 
 
 def _judge(ended: str) -> str:

@@ -21,7 +21,7 @@ from runner.engine.cluster.worker import WarmServer, measure_cell
 from runner.engine.events import ClusterOpened, Notifier, TrialEnded, TrialTaken
 from runner.engine.run import Run
 from runner.engine.user_folder import UserFolder
-from runner.errors import RunnerError, ServerError, get_first_line
+from runner.errors import CodeChanged, RunnerError, ServerError, get_first_line
 from runner.machine import Machine
 from runner.records import Status
 
@@ -103,6 +103,8 @@ class ClusterExecutor:
         try:
             machine, files = task.result()
         except Exception as error:
+            if isinstance(error, CodeChanged):
+                raise
             why = get_first_line(error).partition(" Inspecting")[0]
             if task.status == "cancelled":
                 raise ServerError(f"Dask's scheduler is gone: {why}", _GO_ON) from error

@@ -8,7 +8,7 @@ import pickle
 import signal
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from runner import records
+from runner import records, schema
 from runner.cell import ClusterSpec, Plan
 from runner.compose import composition
 from runner.engine import environment
@@ -28,9 +28,12 @@ from runner.engine.cluster.worker import WarmServer
 from runner.engine.events import Event, RecordWritten, Result, TrialEnded, TrialTaken
 from runner.engine.grid import Grid
 from runner.engine.measure import measure
+from runner.engine.run import Run
 from runner.engine.scheduler import LocalExecutor
-from runner.errors import Interrupted, ServerError, Unavailable
-from runner.records import Status
+from runner.errors import CodeChanged, Interrupted, ServerError, Unavailable
+from runner.facts import TrialFacts
+from runner.machine import Machine
+from runner.records import TRIALS_FILE, Status, Trial
 from runner.render.text.progress import Progress
 from tests.runs import MACHINE
 from tests.unit.engine.conftest import Recorder
@@ -191,6 +194,27 @@ def test_a_lost_cell_is_a_failed_row_in_dasks_words_until_it_is_resumed(
     result, client = sweep(plan_of(5))
     assert statuses(result) == ["completed"] * 5
     assert client.submitted == [1]
+
+
+def test_code_that_is_edited_between_two_workers_ends_the_sweep(
+    sweep: Sweep, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = iter("12")
+
+    def take(run: Run, machine: Machine, files: dict[str, bytes]) -> list[Trial]:
+        code = TrialFacts(code={"train.py": next(texts)})
+        lines = files[TRIALS_FILE].splitlines()
+        trials = [replace(schema.decode(Trial, line), facts=code) for line in lines]
+        made = b"\n".join(map(schema.encode, trials)) + b"\n"
+        return real(run, machine, {**files, TRIALS_FILE: made})
+
+    real = Run.take
+    monkeypatch.setattr(Run, "take", take)
+    result, _ = sweep(plan_of(3), workers=1)
+    assert isinstance(result.stopped, CodeChanged)
+    assert "train.py changed while it was measured" in str(result.stopped)
+    kept = [len(list(records.read_trials(folder / cell))) for cell in "01"]
+    assert kept[0] > 0 == kept[1]
 
 
 @pytest.mark.parametrize("first", [0, 3])
