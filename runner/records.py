@@ -319,7 +319,7 @@ def find(path: Path) -> list[Path]:
 
 def _sort_by_number(folder: Path) -> tuple[str, int, str]:
     """Return a key by which cells stand in the order of their numbers: 2 before 10."""
-    number = int(folder.name) if folder.name.isdigit() else -1
+    number = int(folder.name) if folder.name.isdecimal() else -1
     return str(folder.parent), number, folder.name
 
 

@@ -209,9 +209,10 @@ def _listen(host: str, port: str) -> tuple[socket.socket, bool]:
     """Return a socket that listens there, and whether only this machine can reach it."""
     if not host.strip():  # as in --host "$UNSET", which a server takes for every address there is
         raise BadInput("--host: names no address.", "Leave it out: 127.0.0.1 is used then.")
-    if not (port.isascii() and port.isdecimal() and int(port) <= LARGEST_PORT):
+    is_number = port.isascii() and port.isdecimal() and len(port) <= len(str(LARGEST_PORT))
+    if not (is_number and int(port) <= LARGEST_PORT):
         raise BadInput(
-            f"--port {port}: is not a port.", f"Say a whole number, {LARGEST_PORT} at most."
+            f"--port {port[:100]}: is not a port.", f"Say a whole number, {LARGEST_PORT} at most."
         )
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)

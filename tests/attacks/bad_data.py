@@ -274,6 +274,7 @@ _PIECES = (
     *("not_utf8.py", "pipe.py", "folder.py", "broken.ipynb", "latin.py", "list", "report", "leak"),
     *("fit", "vary=seed", "max=\n", "resume=\udcff", "resume=a\nb", "scenario.path='\n'", "\u2028"),
     *("--config-dir", "--config-dir=\udcff", "--config-dir=.", "device.memory_limit_mb=64", "%"),
+    *("ui", "port=99999", "--port", "9" * 5000, "clean", "--older-than", "--budget", "compare"),
     *("experiment=a\nb", "tracking.uri=http://a\nb", "tracking=server", "scenario.size=\n1"),
 )
 

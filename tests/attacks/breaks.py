@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import shared_memory
+from multiprocessing import resource_tracker, shared_memory
 from typing import Any, ClassVar
 
 from runner.scenario import Bench, Executions, Step
@@ -33,7 +33,7 @@ LEAST_SECONDS = 0.002
 SHARED = "RUNNER_ATTACK_SHARED"
 """The variable with what the names of shared memory begin with."""
 _kept: list[Any] = []
-_sleep, _chdir = time.sleep, os.chdir
+_sleep, _chdir, _write = time.sleep, os.chdir, os.write
 
 
 def _fails(*_: object, **__: object) -> Any:
@@ -137,6 +137,9 @@ def _trace(set_tracer: Callable[[Any], object]) -> None:
 
 
 def _share() -> None:
+    resource_tracker.ensure_running()
+    if os.write is not _write:
+        return  # it could not be told of what is shared, and plain Python would leave it as well
     name = os.environ.get(SHARED, "runner-attack")
     _kept.append(shared_memory.SharedMemory(f"{name}-{os.getpid()}", create=True, size=100_000))
 
@@ -178,7 +181,6 @@ HARMLESS: dict[str, Callable[[], object]] = {
     "tracer": lambda: _trace(sys.settrace),
     "profiler_of_calls": lambda: _trace(sys.setprofile),
     "chatter": _chatter,
-    "share": _share,
     "few_descriptors": lambda: _limit(resource.RLIMIT_NOFILE, 64),
 }
 """What leaves a trial whole."""
@@ -199,6 +201,7 @@ HARMFUL: dict[str, Callable[[], object]] = {
     "no_collect": lambda: _replace(gc, "collect", "isenabled"),
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "exit": lambda: os._exit(3),
+    "share": _share,
     "daemonize": lambda: os.fork() and os._exit(0),
 }
 """What may cost the trial, and no more than that."""

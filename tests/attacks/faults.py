@@ -130,7 +130,9 @@ def _describe_store(outputs: Path) -> list[str]:
     found = []
     for run in store._find_runs(""):
         folder = outputs / "artifacts" / run.info.run_id / "artifacts"
-        files = {file.name for file in folder.glob("*")}
+        # A killed upload of MLflow's leaves `.artifact.uploading.*`: no page shows it, and it goes
+        # with the run.
+        files = {file.name for file in folder.glob("[!.]*")}
         what = run.data.tags["record"], len(run.data.metrics), len(run.data.params)
         found.append(f"{run.info.status} {what} {sorted(files - {'run.log', 'report.html'})}")
     stray = {each.name for each in (outputs / "artifacts").glob("*")}

@@ -57,6 +57,7 @@ BAD_INPUT = {
         "MLFLOW_TRACKING_PASSWORD",
     ),
     "every address of the machine": (["ui", "--host", ""], "names no address"),
+    "a port without end": (["ui", "--port", "9" * 5000], "is not a port"),
     "a number for a group": (["scenario=while_loop", "device=0"], "no device of that name"),
     "a truth for a group": (["scenario=true"], "no scenario of that name"),
     "a mapping for a group": (["scenario=while_loop", "measure={}"], "no measure of that name"),

@@ -129,6 +129,15 @@ def test_a_name_that_no_file_can_have_is_bad_input() -> None:
             records.find(Path(name))
 
 
+def test_a_folder_may_be_called_what_looks_like_a_number(tmp_path: Path) -> None:
+    names = ["²", "2", "10", "٣", "x"]
+    for name in names:
+        kept(make_known_run(), tmp_path / name)
+    found = [folder.name for folder in records.find(tmp_path)]
+    assert set(found) == set(names)
+    assert found.index("2") < found.index("10")
+
+
 @pytest.mark.parametrize("number", [-(2**70), 10**400])
 def test_a_number_too_large_for_a_column_ends_no_view(folder: Path, number: int) -> None:
     path = folder / records.RECORD_FILE
