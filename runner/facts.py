@@ -277,6 +277,8 @@ class ProgramFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of a notebook: what only a notebook can run."""
     not_reached: tuple[str, ...] = ()
     """The statements after the place where it was stopped, each with its line."""
+    step: str | None = None
+    """The step as `scenario.step` names it, where it was named or sought."""
 
 
 class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):

@@ -135,10 +135,24 @@ class TrialResult(msgspec.Struct, omit_defaults=True, kw_only=True):
         return Trial(kind, index, outcome, self.phases, self.steps, self.facts, self.allocations)
 
 
+class RepeatedCalls(msgspec.Struct, frozen=True):
+    """The functions that a program without a known step was seen to call again and again."""
+
+    seconds: int
+    """Since the program began."""
+    steps: tuple[str, ...]
+    """As `scenario.step` names them, the likeliest first."""
+    goes_on: bool
+    """The trial begins anew with the first of them."""
+    is_waiting: bool
+    """The program's own thread waited all the time."""
+
+
 class ChildMessage(msgspec.Struct, omit_defaults=True):
-    """A line that a child sends: the phase that it enters, or its result."""
+    """A line that a child sends: the phase that it enters, the calls that it saw, or its result."""
 
     phase: Phase | None = None
+    calls: RepeatedCalls | None = None
     result: TrialResult | None = None
 
 

@@ -104,6 +104,11 @@ class Bench(Protocol):
     def load_function(self) -> Callable[[], Any] | None:
         """Return what makes the user's function, where it came by value."""
 
+    @property
+    def tell_calls(self) -> Callable[[Any], None] | None:
+        """Return what tells the user which functions a program without a known step calls again and
+        again (`runner.records.RepeatedCalls`); None in a trial that looking would disturb."""
+
     def note_program(self, program: Any) -> None:
         """Keep with the trial what was seen of a program (`runner.facts.ProgramFacts`)."""
 

@@ -30,7 +30,9 @@ class Script:
         script = source.read_script(self.path)
         source.choose_environment(source.read_environment(script), os.environ)
         script.parse()
-        module, _, name = (self.step or "a:b").partition(":")
+        if self.step in (None, source.LIKELIEST):
+            return
+        module, _, name = self.step.partition(":")
         if not all(each.isidentifier() for each in (*module.split("."), *name.split("."))):
             raise BadInput(
                 f"scenario.step: {self.step!r} names no function.",
@@ -57,6 +59,7 @@ class Script:
             step=self.step,
             note=bench.note,
             tell=bench.note_program,
+            tell_calls=bench.tell_calls,
         )
         return Program(run.run)
 

@@ -31,6 +31,9 @@ the remedies that need no change of your code are run, each with the command tha
 that need one are shown as what to write. The cells of a named sweep (experiment=NAME) are answered
 one after the other; -m is refused.
 
+Of a script without a known step the functions that it calls again and again are shown within ten
+seconds, and the likeliest is taken; scenario.step=MODULE:FUNCTION names another.
+
 Verdicts: grows, flat, fills (rises and stops), unclear; of a sweep's cell whose scenario, execution
 and device don't go together, unsupported. A traced step may take ten times as long.
 The records are in outputs/leaks/DATE/TIME/: 0 the run itself, then one for each remedy. They go

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.cell import TrialSpec
 from runner.errors import CodeChanged, Interrupted, RunnerError, ServerError, WriteError
-from runner.records import Outcome
+from runner.records import Outcome, RepeatedCalls
 
 if TYPE_CHECKING:
     from runner.engine.run import Run
@@ -83,6 +83,14 @@ class PhaseEntered:
 
 
 @dataclass(frozen=True)
+class StepsSought:
+    """A program has taken no known step yet; these functions it calls again and again."""
+
+    run: Run
+    calls: RepeatedCalls
+
+
+@dataclass(frozen=True)
 class TrialEnded:
     """A trial's line is on the disk."""
 
@@ -115,6 +123,7 @@ Event = (
     | TrialTaken
     | TrialStarted
     | PhaseEntered
+    | StepsSought
     | TrialEnded
     | RecordWritten
     | MeasurementEnded

@@ -32,14 +32,15 @@ from runner.analysis import estimate, repeatability
 from runner.cell import TrialSpec
 from runner.config import Device, Experiment
 from runner.engine import environment, folders
-from runner.engine.events import Notifier, PhaseEntered, TrialEnded, TrialStarted
+from runner.engine.events import Notifier, PhaseEntered, StepsSought, TrialEnded, TrialStarted
 from runner.engine.run import Run
 from runner.engine.signals import defer_signals
 from runner.errors import Unavailable
 from runner.machine import Machine
 from runner.processes import mallocs
-from runner.processes.server import OnPhase, TrialServer
-from runner.records import Status, Trial
+from runner.processes.children import OnNews
+from runner.processes.server import TrialServer
+from runner.records import Phase, RepeatedCalls, Status, Trial
 from runner.scenario import find_variation
 
 _LEAST_BYTES = 2**30
@@ -133,10 +134,10 @@ def next_trial(run: Run) -> TrialSpec:
     return spec
 
 
-def run_trial(server: TrialServer, run: Run, on_phase: OnPhase = lambda _: None) -> EndedTrial:
+def run_trial(server: TrialServer, run: Run, on_news: OnNews = lambda _: None) -> EndedTrial:
     """Run the next trial of a run."""
     spec, log = next_trial(run), folders.make_log(run.folder)
-    trial = server.run(spec, run.experiment.measure.timeout_seconds, on_phase, log)
+    trial = server.run(spec, run.experiment.measure.timeout_seconds, on_news, log)
     return EndedTrial(run, spec, trial, trial.facts.seconds or 0.0)
 
 
@@ -146,7 +147,11 @@ def run_alone(server: TrialServer, run: Run, notify: Notifier) -> EndedTrial:
     notify(TrialStarted(run, spec))
     if spec.is_timed:  # the parent sleeps while a timing trial runs
         return run_trial(server, run)
-    return run_trial(server, run, lambda phase: notify(PhaseEntered(phase)))
+
+    def pass_on(news: Phase | RepeatedCalls) -> None:
+        notify(PhaseEntered(news) if isinstance(news, Phase) else StepsSought(run, news))
+
+    return run_trial(server, run, pass_on)
 
 
 def can_run_concurrently(run: Run) -> bool:

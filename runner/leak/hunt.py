@@ -27,7 +27,9 @@ from runner.engine.requests import Evidence, Request
 from runner.leak import remedies, suggestions
 from runner.leak.findings import Leak
 from runner.leak.judgement import judge
+from runner.records import Record
 from runner.render.text.console import redraw_line
+from runner.script.source import LIKELIEST
 
 RESULT_FILE = "leak.json"
 
@@ -47,11 +49,16 @@ _LIKELY_REMEDIES = 2
 def prepare_cell(cell: Cell) -> Cell:
     """Return the cell with what the answer needs, where the user has not said otherwise."""
     measure = cell.experiment.measure
-    fields = {
+    fields: dict[str, object] = {
         key: type(least)(max(least, getattr(measure, key.rpartition(".")[2])))
         for key, least in _LEAST.items()
         if key not in cell.said
     }
+    if (
+        cell.experiment.spec.scenario == "script"
+        and cell.experiment.spec.parameters["step"] is None
+    ):
+        fields["scenario.step"] = LIKELIEST
     return composition.change_cell(cell, cell.number, fields)
 
 
@@ -107,6 +114,11 @@ class LeakHunt(Dialogues):
             self._measured = ""
             record = run.get_record()
             leak = judge(record)
+            if step := _find_sought_step(record):
+                cell, prepared = (
+                    composition.change_cell(known, known.number, {"scenario.step": step})
+                    for known in (cell, prepared)
+                )
             longest = max((trial.facts.seconds or 0.0 for trial in record.trials), default=0.0)
             self._keep(name, leak)
             found = remedies.list_remedies(cell, leak) if self._with_remedies else []
@@ -150,3 +162,11 @@ class LeakHunt(Dialogues):
         self.leaks[name] = leak
         text = json.dumps({"schema": 1, "leaks": self.to_json()}, indent=1)
         paths.write_text(self._folder / RESULT_FILE, text)
+
+
+def _find_sought_step(record: Record) -> str | None:
+    """Return the step that a script's trials found, for its remedies to take the same."""
+    if record.spec.parameters.get("step") != LIKELIEST:
+        return None
+    programs = [trial.facts.program for trial in record.trials if trial.facts.program]
+    return programs[0].step if programs else None

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from runner.processes import process_tree, protocol, scratch, start
 from runner.processes.protocol import Ended, Forked, LineReader, Refused, Task
-from runner.records import Phase, Status, TrialResult
+from runner.records import Phase, RepeatedCalls, Status, TrialResult
 from runner.schema import Unreadable
 
 MOST_OUTPUT = 1_000_000
@@ -58,6 +58,9 @@ class DeadlinePassed:
 class ZygoteLost:
     """The child ended with its zygote, which alone knew how."""
 
+
+OnNews = Callable[[Phase | RepeatedCalls], None]
+"""Receives what a child says before its result."""
 
 End = TrialResult | Ended | DeadlinePassed | Unreadable | ZygoteLost
 """Unreadable: the child sent something that is no message."""
@@ -229,7 +232,7 @@ class Child:
         self._has_ended = False
         self._leaves_until = 0.0
 
-    def follow(self, seconds: float, on_phase: Callable[[str], None]) -> tuple[Phase | None, End]:
+    def follow(self, seconds: float, on_news: OnNews) -> tuple[Phase | None, End]:
         """Sleep until it has finished or ended, or its time is over; return its last phase. Time in
         which it waited for a processor does not count, and one that goes forward has more, up to a
         multiple of its time. At its deadline it is asked for what it has."""
@@ -256,7 +259,9 @@ class Child:
                             heard = time.monotonic()
                             if message.phase is not None and message.phase != phase:
                                 phase = message.phase
-                                on_phase(phase)
+                                on_news(phase)
+                            if message.calls is not None:
+                                on_news(message.calls)
                     except Unreadable as error:
                         return phase, error
                 elif self._lifeline in ready:

@@ -154,6 +154,6 @@ class LineReader:
         *lines, self._unread = self._unread.split(b"\n")
         for line in lines:
             message = schema.decode(ChildMessage, bytes(line))
-            if message.phase is None and message.result is None:
+            if message == ChildMessage():
                 raise schema.Unreadable("neither a phase nor a result")
             yield message

@@ -12,7 +12,7 @@ import pickle
 import sys
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,15 +22,13 @@ from runner.cell import TRACER_MB, TrialSpec
 from runner.errors import ServerError
 from runner.metrics import format_mebibytes
 from runner.processes import cgroup, ends, mallocs
-from runner.processes.children import Child, End, ForkError, Zygote, ZygoteLost
+from runner.processes.children import Child, End, ForkError, OnNews, Zygote, ZygoteLost
 from runner.processes.protocol import Task
 from runner.records import Phase, Status, Trial, TrialResult
 
 _PRELOAD = "runner.trial.loader:load"
 _ENTRY = "runner.trial.worker:main"
 """The functions that zygotes and children call, by import path: this package knows neither."""
-
-OnPhase = Callable[[str], None]
 
 
 class TrialServer:
@@ -86,7 +84,7 @@ class TrialServer:
         self,
         spec: TrialSpec,
         timeout_seconds: float,
-        on_phase: OnPhase = lambda _: None,
+        on_news: OnNews = lambda _: None,
         log: Path | None = None,
     ) -> Trial:
         """Run a trial in a child of its own.
@@ -99,7 +97,7 @@ class TrialServer:
         log = log or self.log or Path(os.devnull)
         before = log.stat().st_size if log.exists() else 0
         kills = cgroup.count_kills()
-        trial, end = self._run(spec, timeout_seconds, on_phase, log)
+        trial, end = self._run(spec, timeout_seconds, on_news, log)
         if ends.is_kill(end) and cgroup.count_kills() > kills:
             where = "in its cgroup or on the machine"
             return ends.call_out_of_memory(
@@ -116,7 +114,7 @@ class TrialServer:
             why = f"it said {words[0].decode()}"
         elif not spec.more_host_mb:
             roomier = replace(spec, more_host_mb=TRACER_MB)
-            again = self.run(roomier, timeout_seconds, on_phase, log).outcome
+            again = self.run(roomier, timeout_seconds, on_news, log).outcome
             if again.status not in (Status.COMPLETED, Status.OUT_OF_MEMORY):
                 return trial
             how = again.status.replace("_", " ")
@@ -126,7 +124,7 @@ class TrialServer:
         return ends.call_out_of_memory(trial, f"under a cap of {format_mebibytes(limit_mb)}; {why}")
 
     def _run(
-        self, spec: TrialSpec, timeout_seconds: float, on_phase: OnPhase, log: Path
+        self, spec: TrialSpec, timeout_seconds: float, on_news: OnNews, log: Path
     ) -> tuple[Trial, End]:
         """Run a trial to an end that counts: a lost zygote is replaced once."""
         cell, device = spec.experiment.cell, spec.experiment.device
@@ -138,7 +136,7 @@ class TrialServer:
             zygote = self.start(environment)
             noted = replace(spec, note=self._notes.get(cell))
             try:
-                phase, end, seconds = self._run_once(zygote, noted, timeout_seconds, on_phase, log)
+                phase, end, seconds = self._run_once(zygote, noted, timeout_seconds, on_news, log)
             except ForkError as error:
                 if is_second or self.is_terminated or error.args:
                     raise ServerError(*self._explain(error)) from None
@@ -158,7 +156,7 @@ class TrialServer:
             return trial, end
 
     def _run_once(
-        self, zygote: Zygote, spec: TrialSpec, timeout_seconds: float, on_phase: OnPhase, log: Path
+        self, zygote: Zygote, spec: TrialSpec, timeout_seconds: float, on_news: OnNews, log: Path
     ) -> tuple[Phase | None, End, float]:
         """Return the phase that the trial came to, its end, and the seconds that it took."""
         try:
@@ -180,7 +178,7 @@ class TrialServer:
             child = zygote.fork(task, log)
             started = time.monotonic()  # TensorFlow is loaded
             try:
-                phase, end = child.follow(0.0 if self.is_terminated else timeout_seconds, on_phase)
+                phase, end = child.follow(0.0 if self.is_terminated else timeout_seconds, on_news)
                 seconds = time.monotonic() - started
             finally:
                 if isinstance(end, TrialResult) and end.is_alone and child.start_leaving():

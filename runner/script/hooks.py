@@ -14,17 +14,19 @@ Each door gets a wrapper of a few instructions: what a step of a script pays for
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from runner.script.marks import StepKind, StepMarks
+from runner.script.repeated_calls import CalledFunction, name_function
 
 _MOST_CANDIDATES = 20
 """So many functions may be called between the making of an optimizer and its first update, before
@@ -60,7 +62,7 @@ class ScriptHooks:
         from tensorflow.python.training import optimizer as first_optimizers
 
         self._marks = marks
-        self._has_optimizer = False
+        self.has_optimizer = False
         self._is_updating = False
         self._outermost: Any = None
         """The function that the script has called, and that runs or is traced now."""
@@ -68,10 +70,14 @@ class ScriptHooks:
         """By identity."""
         self._graphs: WeakKeyDictionary[Any, _UpdatedGraph] = WeakKeyDictionary()
         """Those of TensorFlow 1 in which an optimizer has put an update."""
+        self._named: dict[CodeType, str] = {}
+        """What a step is, in words, by the code of a named function: as a tf.function that is made
+        of it, or bound to an object, is another one than the name stands for."""
         self._candidates = 0
         self._executing_eagerly = context.executing_eagerly
         self._default_graph = ops.get_default_graph
         self._replace(Function, "__call__", self._wrap_function)
+        self._call_code = vars(Function)["__call__"].__code__
         self._replace(BaseSession, "run", self._wrap_session)
         note_tape = partial(_call_first, self._note_tape)
         self._replace(backprop.GradientTape, "__enter__", note_tape)
@@ -88,13 +94,16 @@ class ScriptHooks:
         from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
 
         label = f"each call of {name}"
+        if (code := _find_code(function)) is not None:
+            self._named[code] = label
         if isinstance(function, Function):  # whose other methods a program may want
-            self._stepping[id(function)] = _SteppingFunction(function, StepKind.NAMED, label)
             return function
         marks = self._marks
 
         @wraps(function)
         def through(*args: Any, **kwargs: Any) -> Any:
+            if self._outermost is not None:  # it is traced
+                return function(*args, **kwargs)
             marks.begin(StepKind.NAMED)
             result = function(*args, **kwargs)
             marks.end(StepKind.NAMED, label)
@@ -132,7 +141,7 @@ class ScriptHooks:
             for name in ("apply", "apply_gradients"):
                 self._replace(owner, name, self._wrap_update)
             if "apply" in vars(owner) or "apply_gradients" in vars(owner):
-                note = partial(setattr, self, "_has_optimizer", True)
+                note = partial(setattr, self, "has_optimizer", True)
                 self._replace(owner, "__init__", partial(_call_first, note))
 
     def _wrap_update(self, apply: Any) -> Any:
@@ -168,7 +177,7 @@ class ScriptHooks:
         def through(function: Any, *args: Any, **kwargs: Any) -> Any:
             if self._outermost is not None:
                 return call(function, *args, **kwargs)
-            known = stepping.get(id(function))
+            known = stepping.get(id(function)) or self._adopt(function)
             is_candidate = False
             if known is not None:
                 marks.begin(known.kind)
@@ -190,10 +199,28 @@ class ScriptHooks:
 
         return through
 
+    def _adopt(self, function: Any) -> _SteppingFunction | None:
+        """Return a tf.function as a step, if the one in Python that it was made of is named."""
+        code = _find_code(function) if self._named else None
+        if code is None or (label := self._named.get(code)) is None:
+            return None
+        known = _SteppingFunction(function, StepKind.NAMED, label)
+        self._stepping[id(function)] = known
+        return known
+
+    def find_called(self, frame: FrameType) -> CalledFunction | None:
+        """Return the user's function that a frame calls; a tf.function is the one in Python that it
+        was made of."""
+        if frame.f_code is not self._call_code:
+            return name_function(frame.f_code, frame.f_globals.get("__name__", ""))
+        function = _unwrap(frame.f_locals["function"])
+        code = getattr(function, "__code__", None)
+        return name_function(code, function.__module__) if code else None
+
     def _may_begin(self) -> bool:
         """Return whether what is called now may be the first step of a loop that trains."""
-        self._candidates += self._has_optimizer
-        is_possible = self._has_optimizer and self._candidates <= _MOST_CANDIDATES
+        self._candidates += self.has_optimizer
+        is_possible = self.has_optimizer and self._candidates <= _MOST_CANDIDATES
         return is_possible and bool(self._executing_eagerly())
 
     def _note_tape(self) -> None:
@@ -231,6 +258,16 @@ def _call_last(mark: Callable[[], None], plain: Any) -> Any:
         return result
 
     return through
+
+
+def _unwrap(function: Any) -> Any:
+    """Return the function in Python that a tf.function, a bound or a wrapped one is made of."""
+    plain = inspect.unwrap(getattr(function, "python_function", function))
+    return getattr(plain, "__func__", plain)
+
+
+def _find_code(function: Any) -> CodeType | None:
+    return getattr(_unwrap(function), "__code__", None)
 
 
 def _describe_function(function: Any) -> str:

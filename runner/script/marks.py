@@ -55,8 +55,9 @@ class StepMarks:
     """What a step is, in words."""
     steps: int = 0
     is_stopped: bool = False
-    start_anew: StepKind | None = None
-    """The kind that counts, where another one was counted in this process."""
+    start_anew: str | None = None
+    """What the trial has to know as it begins anew: the name of the kind that counts, where another
+    one was counted in this process, or a step as `scenario.step` names it."""
     passed_over: dict[StepKind, str] = field(default_factory=dict)
     """What was seen and did not count, by kind, in words."""
     is_elsewhere: bool = False
@@ -109,13 +110,18 @@ class StepMarks:
         if self._is_here() and self.kind is StepKind.UPDATE and isinstance(self._at, Rest):
             self.begin(StepKind.UPDATE)
 
+    def choose(self, note: str) -> None:
+        """Stop the script, for the trial to begin anew with this note."""
+        self.start_anew = note
+        self._stop()
+
     def finish(self) -> None:
         """End with the script: what is open is no step."""
         if self.is_stopped:
             return
         seen = max(self.passed_over, default=None)
         if not self.steps and self._known is None and seen is not None:
-            self.start_anew = seen
+            self.start_anew = seen.name
         self.is_stopped = True
         self._advance(Answer.OVER)
 
@@ -154,8 +160,7 @@ class StepMarks:
         if self.kind is not None and kind > self.kind and self.steps:
             if self.is_stopped:
                 return False
-            self.start_anew = kind
-            self._stop()
+            self.choose(kind.name)
         return True
 
     def _stop(self) -> None:

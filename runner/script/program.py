@@ -23,11 +23,13 @@ from typing import Any
 from runner import user_code
 from runner.facts import ProgramFacts
 from runner.meters import code_owner
+from runner.records import RepeatedCalls
 from runner.scenario import StartAnew
 from runner.script import source
 from runner.script.hooks import ScriptHooks, after_import
 from runner.script.marks import MaxSteps, ScriptStopped, StepKind, StepMarks
-from runner.script.source import CodePiece, Script, list_changed
+from runner.script.repeated_calls import CallSearch
+from runner.script.source import LIKELIEST, CodePiece, Script, list_changed
 from runner.trial import forked
 from runner.trial.phases import Phases
 
@@ -37,6 +39,8 @@ _MOST_STATEMENTS = 100
 
 _STEP = "__runner_step__"
 """What the named step is decorated by, where the script itself defines it."""
+_METHOD_KINDS = ("property", "staticmethod", "classmethod")
+"""Decorators that make what can't be called: they stay outermost."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,25 @@ class ScriptRun:
     words: Sequence[str]
     max_steps: MaxSteps
     step: str | None
-    """`MODULE:FUNCTION`: what the user says is a step."""
+    """`MODULE:FUNCTION`: what the user says is a step; or `LIKELIEST`."""
     note: str | None
-    """The kind of step that an earlier process has found."""
+    """The kind of step that an earlier process has found, or a step as `scenario.step` names it."""
     tell: Callable[[ProgramFacts], None]
+    tell_calls: Callable[[RepeatedCalls], None] | None
+    """Called with what a script without a step calls again and again; None: don't look."""
 
     def run(self, phases: Phases) -> Any:
         """Take the script through the phases of its trial, and return what they return."""
-        known = StepKind[self.note] if self.note else StepKind.NAMED if self.step else None
+        kinds = StepKind.__members__
+        step = self.note if self.note and self.note not in kinds else self.step
+        is_named = step not in (None, LIKELIEST)
+        known = kinds.get(self.note or "") or (StepKind.NAMED if is_named else None)
         will_train = functools.cache(self._will_train)
         marks = StepMarks(phases, self.max_steps, known, will_train)
         hooks = ScriptHooks(marks)
         main = self._make_main()
-        codes = self._compile(hooks, main)
+        codes = self._compile(hooks, main, step if is_named else None)
+        end_search = self._begin_search(hooks, marks) if known is None else lambda: None
         exits = _ExitFunctions()
         environment = dict(os.environ)
         not_reached: tuple[str, ...] = ()
@@ -75,16 +85,23 @@ class ScriptRun:
                 raise
             traceback.print_exc()  # on its way out, after all that was wanted
         finally:
+            end_search()
             for set_tracer in (sys.settrace, sys.setprofile):
                 set_tracer(None)  # it may need names of the script's, which are cleared
         marks.finish()
         if marks.start_anew is not None:
-            raise StartAnew(marks.start_anew.name)
+            raise StartAnew(marks.start_anew)
         set_late = list_changed(environment, os.environ)
         left_out = self.script.left_out
         self.tell(
             ProgramFacts(
-                marks.steps, marks.label, marks.describe(), set_late, left_out, not_reached
+                marks.steps,
+                marks.label,
+                marks.describe(),
+                set_late,
+                left_out,
+                not_reached,
+                step if is_named else None,
             )
         )
         exits.run()
@@ -111,6 +128,21 @@ class ScriptRun:
                 place = f"{Path(piece.file).name}:{statement.lineno}"
                 found.append(f"{place} {ast.unparse(statement).splitlines()[0][:_LONGEST_LINE]}")
         return tuple(dict.fromkeys(found))[:_MOST_STATEMENTS]
+
+    def _begin_search(self, hooks: ScriptHooks, marks: StepMarks) -> Callable[[], None]:
+        """Look for functions that are called again and again, and return what ends that."""
+        if self.tell_calls is None:
+            return lambda: None
+
+        def may_choose() -> bool:
+            may_have_step = hooks.has_optimizer or self._will_train()
+            return self.step == LIKELIEST and not may_have_step
+
+        def has_step() -> bool:
+            return marks.kind is not None
+
+        tell, find = self.tell_calls, hooks.find_called
+        return CallSearch(has_step, find, tell, may_choose, marks.choose).end
 
     def _will_train(self) -> bool:
         """Guess from the text of the script and of the user's modules that it has imported."""
@@ -150,12 +182,12 @@ class ScriptRun:
         sys.modules["__main__"] = main
         return main
 
-    def _compile(self, hooks: ScriptHooks, main: ModuleType) -> list[CodeType]:
+    def _compile(self, hooks: ScriptHooks, main: ModuleType, step: str | None) -> list[CodeType]:
         user_code.note_loading(str(self.script.path))
         trees = self.script.parse()
-        if self.step is not None:
-            module, _, name = self.step.partition(":")
-            mark = functools.partial(hooks.mark_calls, name=self.step)
+        if step is not None:
+            module, _, name = step.partition(":")
+            mark = functools.partial(hooks.mark_calls, name=step)
             own = ("__main__", self.script.path.stem, self.script.module)
             if module in own:
                 main.__dict__[_STEP] = mark
@@ -176,13 +208,16 @@ class ScriptRun:
 def _decorate(tree: ast.AST, names: list[str]) -> None:
     """Have a definition in the script decorated; lines stay what they are."""
     for node in ast.iter_child_nodes(tree):
-        if getattr(node, "name", None) == names[0]:
-            if isinstance(node, ast.FunctionDef) and len(names) == 1:
-                mark = ast.Name(_STEP, ast.Load())
-                node.decorator_list.insert(0, ast.copy_location(mark, node))
-            elif isinstance(node, ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            if node.name == names[0] and len(names) > 1:
                 _decorate(node, names[1:])
-        elif isinstance(node, ast.If | ast.Try | ast.With):
+            elif node.name == names[0] and isinstance(node, ast.FunctionDef):
+                mark = ast.copy_location(ast.Name(_STEP, ast.Load()), node)
+                kinds = [
+                    ast.unparse(decorator) in _METHOD_KINDS for decorator in node.decorator_list
+                ]
+                node.decorator_list.insert(kinds.count(True), mark)
+        elif isinstance(node, ast.stmt | ast.ExceptHandler):
             _decorate(node, names)
 
 

@@ -19,6 +19,9 @@ from runner.errors import BadInput
 MODULE = "-m "
 """How a script begins that is named by its module."""
 
+LIKELIEST = "likeliest"
+"""The value of `scenario.step` that has the step sought where no known one is seen."""
+
 _NOTEBOOK = ".ipynb"
 _TRAINS = re.compile(r"\.(?:fit|train_on_batch|apply_gradients|minimize|apply)\(")
 _READ_AT_START = re.compile(

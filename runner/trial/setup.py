@@ -16,7 +16,7 @@ from runner.facts import ProgramFacts, TrialFacts
 from runner.meters.clock import Clock
 from runner.meters.host import malloc
 from runner.processes.protocol import Channel
-from runner.records import ChildMessage, Phase, TrialResult
+from runner.records import ChildMessage, Phase, RepeatedCalls, TrialResult
 from runner.scenario import Program, Step
 from runner.trial import host_limit
 from runner.trial.phases import Meter
@@ -68,6 +68,9 @@ class TrialSetup:
             tf.random.set_seed(self.experiment.seed)
         return self.experiment.scenario.build(ScenarioBench(self))
 
+    def tell_calls(self, calls: RepeatedCalls) -> None:
+        self._channel.send(ChildMessage(calls=calls))
+
     def announce(
         self, meter: Meter, before_step: Callable[[int], None] = lambda step: None
     ) -> AnnouncedMeter:
@@ -92,6 +95,7 @@ class ScenarioBench:
         self.seed, self.note = experiment.seed, setup.spec.note
         self.load_function = experiment.function.load if experiment.function else None
         self.execution, self.compile = setup.execution.name, setup.execution.compile
+        self.tell_calls = setup.tell_calls if setup.spec.kind == "memory" else None
         self._setup = setup
 
     @property

@@ -27,7 +27,7 @@ from runner.metrics import (
     TENSOR_PEAK,
     format_metric,
 )
-from runner.records import Phase
+from runner.records import Phase, RepeatedCalls
 from runner.render.text.console import redraw_line, understands_codes
 from runner.render.text.forecast import LOADING_SECONDS, Forecast
 from runner.render.words import count_things, format_duration
@@ -67,6 +67,33 @@ def describe_plan(plan: Plan, runs: Sequence[Run]) -> str:
         workers = count_things(cluster.workers, "worker", "workers")
         time += f" one after the other; {workers} of {cluster.address or cluster.cluster}"
     return f"{cells}, {trials}, {time}"
+
+
+def describe_calls(calls: RepeatedCalls) -> str:
+    """Return what a person can do about a program without a known step."""
+    lines = [
+        f"no step was found in {calls.seconds} s: no batch of Keras' fit or predict, and no update "
+        "of an optimizer"
+    ]
+    if calls.steps:
+        lines.append("  called again and again, the likeliest step first:")
+        lines += [f"    scenario.step={step}" for step in calls.steps]
+        lines.append(
+            "  going on with the first; name another one if it is not your step"
+            if calls.goes_on
+            else "  name one of them, and each call of it is a step"
+        )
+    else:
+        lines.append(
+            "  the script's own thread waits, and what its other threads call is not seen"
+            if calls.is_waiting
+            else "  no function of yours that can be named was called again"
+        )
+        lines.append(
+            "  put what the loop repeats into a function at the top of a file, call it from the "
+            "script's own thread, and say scenario.step=MODULE:FUNCTION (__main__ is the script)"
+        )
+    return "\n".join(lines)
 
 
 def _explain_added(run: Run) -> str:
@@ -119,6 +146,9 @@ class Progress:
                 self._time_steps(name)
                 if self._cells == 1:
                     self._draw(f"{self._what}, {name}")
+            case events.StepsSought(run, calls):
+                redraw_line("", self.stream)
+                print(describe_calls(calls), file=self.stream, flush=True)
             case events.TrialEnded(run, trial, seconds):
                 self._forecast.count_trial(run, trial, seconds)
                 self._is_loaded = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from runner import paths
 from runner.cell import TrialSpec
 from runner.compose import composition
 from runner.processes.server import TrialServer
+from runner.records import RepeatedCalls, Trial
 from tests.conftest import MeasureWords
 
 LOOP = """
@@ -97,6 +99,71 @@ def test_cleaning_up_is_run_through_when_the_script_is_stopped(
     assert measure("scenario=script", "scenario.path=script.py").outcome.completed
     assert {each.name for each in tmp_path.iterdir()} >= {"exit", "finally"}
     assert not Path("caught").exists()
+
+
+_MADE = "import tensorflow as tf\nweight = tf.ones([64, 64])\nkept = []\n"
+_MULTIPLY = "return tf.matmul(tensor, weight)\n"
+NO_KNOWN_STEP = {
+    "a function": (
+        f"{_MADE}def handle(tensor):\n    {_MULTIPLY}"
+        "while True:\n    kept.append(handle(tf.ones([8, 64])))\n",
+        "__main__:handle",
+    ),
+    "a tf.function within main": (
+        f"{_MADE}def main():\n    @tf.function\n    def handle(tensor):\n        {_MULTIPLY}"
+        "    while True:\n        kept.append(handle(tf.ones([8, 64])))\n"
+        "if __name__ == '__main__':\n    main()\n",
+        "__main__:main.handle",
+    ),
+    "a tf.function that is a method": (
+        f"{_MADE}class Server:\n"
+        f"    @tf.function\n    def handle(self, tensor):\n        {_MULTIPLY}"
+        "server = Server()\nwhile True:\n    kept.append(server.handle(tf.ones([8, 64])))\n",
+        "__main__:Server.handle",
+    ),
+    "a tf.function made of a function": (
+        f"{_MADE}def handle(tensor):\n    {_MULTIPLY}score = tf.function(handle)\n"
+        "while True:\n    kept.append(score(tf.ones([8, 64])))\n",
+        "__main__:handle",
+    ),
+    "a static method": (
+        f"{_MADE}class Server:\n    @staticmethod\n    def handle(tensor):\n        {_MULTIPLY}"
+        "while True:\n    kept.append(Server.handle(tf.ones([8, 64])))\n",
+        "__main__:Server.handle",
+    ),
+}
+
+
+def measure_loop(
+    kind: str, step: str, server: TrialServer, folder: Path
+) -> tuple[Trial, list[RepeatedCalls]]:
+    """Return the memory trial of a loop, and what was told of its calls."""
+    name = f"{kind.replace(' ', '_')}.py"  # the server remembers the step of a cell, by its path
+    (folder / name).write_text(NO_KNOWN_STEP[kind][0])
+    words = ["scenario=script", f"scenario.path={name}", f"scenario.step={step}"]
+    plan = composition.compose_plan(words)
+    news: list[object] = []
+    trial = server.run(TrialSpec(plan.cells[0].experiment, "memory", 0), 120, news.append)
+    return trial, [calls for calls in news if isinstance(calls, RepeatedCalls)]
+
+
+@pytest.mark.parametrize("kind", NO_KNOWN_STEP)
+def test_a_step_may_be_any_kind_of_function(kind: str, server: TrialServer, tmp_path: Path) -> None:
+    trial, calls = measure_loop(kind, NO_KNOWN_STEP[kind][1], server, tmp_path)
+    assert trial.outcome.completed, trial.outcome
+    assert calls == []
+    live = trial.steps.tensor_live_bytes
+    assert [after - before for before, after in pairwise(live)] == [8 * 64 * 4] * 4
+
+
+def test_a_loop_without_a_known_step_is_measured_by_its_likeliest(
+    server: TrialServer, tmp_path: Path
+) -> None:
+    trial, (calls,) = measure_loop("a tf.function within main", "likeliest", server, tmp_path)
+    assert trial.outcome.completed, trial.outcome
+    assert (calls.steps, calls.goes_on) == (("__main__:main.handle",), True)
+    assert trial.facts.program is not None
+    assert (trial.facts.program.step, trial.facts.program.steps) == ("__main__:main.handle", 6)
 
 
 def test_a_host_trial_says_who_holds_what_a_script_keeps(

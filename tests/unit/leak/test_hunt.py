@@ -135,6 +135,18 @@ def test_the_command_of_a_remedy_names_a_script_as_its_user_did(
         assert again.parameters == first.experiment.parameters
 
 
+@pytest.mark.parametrize(
+    ("said", "step"), [([], "likeliest"), (["scenario.step=serve:f"], "serve:f")]
+)
+def test_the_step_of_a_script_is_sought_unless_the_user_names_it(
+    tmp_path: Path, said: list[str], step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "serve.py").write_text("import tensorflow as tf\n")
+    monkeypatch.chdir(tmp_path)
+    first = composition.compose_plan(to_overrides([*said, "serve.py"])).cells[0]
+    assert prepare_cell(first).experiment.parameters["step"] == step
+
+
 def test_an_interrupted_run_ends_the_search_and_no_remedy_is_tried(tmp_path: Path) -> None:
     def stop(_: TrialSpec) -> None:
         raise Interrupted(signal.SIGINT)

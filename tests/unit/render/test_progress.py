@@ -15,7 +15,7 @@ from runner.engine.grid import Grid
 from runner.engine.open_runs import OpenRuns
 from runner.engine.run import Run
 from runner.engine.scheduler import next_trial
-from runner.records import Outcome, Status, Trial
+from runner.records import Outcome, RepeatedCalls, Status, Trial
 from runner.render.text import progress
 from runner.render.text.forecast import Forecast
 from runner.render.text.progress import Progress
@@ -130,6 +130,25 @@ def test_off_a_terminal_a_long_run_says_now_and_then_how_far_it_is(runs: list[Ru
     assert first.startswith("2/16 trials · 0/4 cells · about ")
     assert first.endswith(" left · while_loop seed=1: memory 1/1")
     assert second.startswith("4/16 trials")
+
+
+@pytest.mark.parametrize(
+    ("calls", "said"),
+    [
+        (RepeatedCalls(5, ("a:f", "a:g"), True, False), "scenario.step=a:f\n    scenario.step=a:g"),
+        (RepeatedCalls(5, ("a:f",), True, False), "going on with the first"),
+        (RepeatedCalls(5, ("a:f",), False, False), "name one of them"),
+        (RepeatedCalls(9, (), False, False), "no function of yours"),
+        (RepeatedCalls(9, (), False, True), "own thread waits"),
+    ],
+)
+def test_a_program_without_a_known_step_is_told_what_to_name(
+    calls: RepeatedCalls, said: str
+) -> None:
+    text = progress.describe_calls(calls)
+    assert f"no step was found in {calls.seconds} s" in text
+    assert said in text
+    assert ("scenario.step=MODULE:FUNCTION" in text) == (not calls.steps)
 
 
 def test_the_first_figures_of_a_long_run_are_shown_as_they_are_known(runs: list[Run]) -> None:

@@ -130,7 +130,7 @@ def test_a_higher_kind_after_counted_steps_starts_the_trial_anew() -> None:
         batches(marks, StepKind.INFERENCE, 2)
         updates(marks, 1)
 
-    assert run(script)[0].start_anew is StepKind.UPDATE
+    assert run(script)[0].start_anew == StepKind.UPDATE.name
     marks, spans = run(script, known=StepKind.UPDATE)
     assert (marks.start_anew, marks.steps) == (None, 1)
     assert spans == ["build 0", "first_call 0", "release 0"]
@@ -140,7 +140,7 @@ def test_predictions_that_were_passed_over_count_where_no_training_came() -> Non
     def script(marks: StepMarks) -> None:
         batches(marks, StepKind.INFERENCE, 2)
 
-    assert run(script, will_train=True)[0].start_anew is StepKind.INFERENCE
+    assert run(script, will_train=True)[0].start_anew == StepKind.INFERENCE.name
     assert run(script, known=StepKind.INFERENCE)[0].steps == 2
 
 
@@ -159,7 +159,7 @@ def test_a_tape_without_an_update_does_not_hide_the_predictions() -> None:
         marks.begin(StepKind.UPDATE)
         batches(marks, StepKind.INFERENCE, 2)
 
-    assert run(script)[0].start_anew is StepKind.INFERENCE
+    assert run(script)[0].start_anew == StepKind.INFERENCE.name
 
     def called(marks: StepMarks) -> None:
         marks.begin(StepKind.UPDATE)
