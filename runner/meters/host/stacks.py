@@ -4,6 +4,7 @@ Core: standard library only.
 The kind is told by evidence, the most telling first:
 
     on the native stack    functions of oneDNN's, which makes code  native
+                           (a tensor that its op asks for is none)
     on the native stack    of Grappler's, which uses MLIR           graph
     on the native stack    of XLA's, LLVM's or MLIR's               executable
     on the native stack    what makes tensors                       tensor
@@ -34,7 +35,7 @@ _TENSOR = re.compile(
     r"|^EagerTensor(FromHandle|_init)|^tensorflow::ConvertToEagerTensor"
 )
 """Its bytes, its handle in C++, and its object in Python: all three are there while it is."""
-_KINDS = {_ONEDNN: "native", _GRAPPLER: "graph", _EXECUTABLE: "executable", _TENSOR: "tensor"}
+_KINDS = {_GRAPPLER: "graph", _EXECUTABLE: "executable", _TENSOR: "tensor"}
 _TRACING = re.compile(
     r"/tensorflow/python/(framework/(func_graph|op_def_library)\.py"
     r"|eager/polymorphic_function/(tracing_compilation|concrete_function|function_type_utils)\.py"
@@ -102,6 +103,8 @@ def _find_users(owners: Sequence[str]) -> int | None:
 
 
 def _tell_kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, known: bool) -> str:
+    if _is_of_onednn(native):
+        return "native"
     for pattern, kind in _KINDS.items():
         if any(map(pattern.search, native)):
             return kind
@@ -110,6 +113,16 @@ def _tell_kind(inside: Sequence[Frame], native: Sequence[str], of_python: bool, 
     if of_python or (not known and _is_in_python_thread(native)):
         return "python"
     return "native" if not known or _is_through_tensorflow(inside, native) else "python"
+
+
+def _is_of_onednn(native: Sequence[str]) -> bool:
+    """Return whether oneDNN took it; a tensor for which its op asks TensorFlow is a tensor."""
+    for name in native:
+        if _TENSOR.search(name):
+            return False
+        if _ONEDNN.search(name):
+            return True
+    return False
 
 
 def _is_through_tensorflow(inside: Sequence[Frame], native: Sequence[str]) -> bool:
@@ -145,7 +158,7 @@ def _describe(kind: str, inside: Sequence[Frame], native: Sequence[str]) -> str:
         return f"XLA's executables{under}"
     if kind == "python":
         return f"Python objects made{under}" if called else "Python objects"
-    if any(map(_ONEDNN.search, native)):  # for a kernel that it keeps, one for each shape
+    if _is_of_onednn(native):  # for a kernel that it keeps, one for each shape
         return f"{ONEDNN}{under}{named}"
     by = next((_shorten(name) for name in native if not _BY_THE_WAY.search(name)), None)
     return f"C++ memory{under}{named}{f' ({by})' if by else ''}"

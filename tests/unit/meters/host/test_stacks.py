@@ -81,6 +81,17 @@ def test_what_onednn_keeps_is_no_executable_of_xlas() -> None:
     assert found.what.startswith("oneDNN's kernels and buffers under random_normal")
 
 
+def test_the_output_of_an_op_of_onednns_is_a_tensor() -> None:
+    native = (
+        "tsl::port::AlignedMalloc(unsigned long, std::align_val_t)",
+        "tensorflow::Tensor::Tensor(tsl::Allocator*, tensorflow::DataType)",
+        "tensorflow::OpKernelContext::allocate_output(int, tensorflow::TensorShape const&)",
+        "tensorflow::MklMatMulOp<Eigen::ThreadPoolDevice, float, false>::Compute()",
+    )
+    assert kind(USER, native=native) == "tensor"
+    assert kind(USER, native=native[-1:]) == "native"
+
+
 def test_what_grappler_makes_with_mlir_is_a_graph() -> None:
     native = (
         "mlir::StorageUniquer::StorageUniquer()",
