@@ -44,6 +44,7 @@ from runner.facts import MOST_TRACED_STEPS, MallocBooks
 from runner.leak import sentences
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, TracedHolders, find_holders
+from runner.metrics import format_bytes
 from runner.records import Record, Status
 
 _LITTLE = 0.1
@@ -170,7 +171,7 @@ def gather_evidence(record: Record) -> LeakEvidence:
         host,
         tensor,
         float(round(explained)) if traced else None,
-        tuple(sorted(holders, key=lambda each: -each.bytes_per_step)),
+        tuple(sorted(_merge_rows(holders), key=lambda each: -each.bytes_per_step)),
         tuple(little),
         tuple(sorted(unsure, key=lambda each: -each.bytes_per_step)),
         tuple(stopped),
@@ -184,6 +185,22 @@ def gather_evidence(record: Record) -> LeakEvidence:
         max((each.steps.host_steps for each in record.trials), default=0),
         max((each.collected_bytes for each in judged), default=0.0),
     )
+
+
+def _merge_rows(holders: Sequence[Holder]) -> list[Holder]:
+    """Return the holders, those of one object as one: what the same container gave back of the same
+    line, in Python and in C++. The largest gives its kind."""
+    rows: dict[object, Holder] = {}
+    for holder in sorted(holders, key=lambda holder: -holder.bytes_per_step):
+        one = (holder.file, holder.line, holder.chain) if holder.is_held else id(holder)
+        largest = rows.get(one)
+        if largest is None or holder.events or largest.events:
+            rows[one if largest is None else id(holder)] = holder
+            continue
+        part = f"{format_bytes(holder.bytes_per_step)} of it {holder.kind}: {holder.what}"
+        total = largest.bytes_per_step + holder.bytes_per_step
+        rows[one] = replace(largest, bytes_per_step=total, what=f"{largest.what}; {part}")
+    return list(rows.values())
 
 
 def _explains(rare: Sequence[Holder], growth: float) -> bool:

@@ -19,6 +19,9 @@ from runner.metrics import (
 )
 from runner.records import Record
 
+_TELLING_PART = 0.05
+"""Share of a growth from which malloc's part of it is said."""
+
 
 def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: Reason) -> str:
     """Return the verdict as a person reads it."""
@@ -30,8 +33,15 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             whom = list(map(_describe_part, leak.main_holders))
             more = f", and {len(whom) - 2} more" if len(whom) > 2 else ""
             parts = [f"{', '.join(whom[:2])}{more}"] if whom else []
+            if abs(evidence.kept_by_malloc) > _TELLING_PART * total:
+                part = format_bytes(abs(evidence.kept_by_malloc))
+                is_kept = evidence.kept_by_malloc > 0
+                way = (
+                    "are free but kept by malloc" if is_kept else "came out of malloc's free memory"
+                )
+                parts.append(f"{part} {way}")
             if evidence.children_growth:
-                parts.append(f"{format_bytes(evidence.children_growth)} in child processes")
+                parts.append(f"about {format_bytes(evidence.children_growth)} in child processes")
             by_whom = f": {'; '.join(parts)}" if parts else ""
             scale = ""
             if host is None:  # what was found is a part of what nobody knows
@@ -140,7 +150,7 @@ def _describe_children(evidence: LeakEvidence) -> str:
     if not evidence.are_children_growing:
         return f"{late.count} child {processes} took no more while steps were timed"
     sizes = f"from {format_bytes(early.bytes)} to {format_bytes(late.bytes)} resident"
-    rate = f"{format_bytes(evidence.children_growth)} a step"
+    rate = f"about {format_bytes(evidence.children_growth)} a step, by two looks"
     if late.count > early.count:
         return f"child processes rose from {early.count} to {late.count}, {sizes}: {rate}"
     return f"{late.count} child {processes} took more, {sizes}: {rate}"

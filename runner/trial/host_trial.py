@@ -14,6 +14,7 @@ or the time is over.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
@@ -29,6 +30,7 @@ from runner.meters.host.rare_events import RareEvents
 from runner.meters.host.resources import ResourceMeter
 from runner.meters.host.survivors import SurvivorMeter
 from runner.meters.host.threads import ThreadMeter
+from runner.meters.tensor.allocator import EXACT_ALLOCATOR
 from runner.records import Phase, TrialResult
 from runner.trial.phases import (
     Answer,
@@ -60,6 +62,9 @@ class _SilentMeter:
 
 
 def prepare(setup: TrialSetup) -> PreparedTrial:
+    if setup.experiment.device.memory_limit_mb is None:
+        # Under it, tensors lie in regions that TensorFlow takes ahead, at no line of the user's.
+        os.environ.pop(EXACT_ALLOCATOR, None)
     survivors = SurvivorMeter()
     meter = setup.announce(_SilentMeter())
     made: list[Any] = []

@@ -91,6 +91,8 @@ class MappingMeter:
         self._marks: list[dict[tuple[int, str, bool], int]] = []
 
     def mark(self) -> None:
+        if self._marks and not self._marks[0]:
+            return
         taken = {}
         for mapping in list_shared():
             taken[mapping.begin, mapping.name, mapping.is_file] = mapping.taken_bytes

@@ -123,6 +123,7 @@ class ReferenceChains:
         return (
             any(referrer is each for each in (level, above, self._frames, *self.own))
             or (isinstance(referrer, types.FrameType) and _is_runners(referrer))
+            or _find_owner_of_module(type(referrer).__module__) == RUNNER
             or (isinstance(referrer, list) and len(referrer) > _OF_THE_SEARCH)
         )
 

@@ -110,6 +110,19 @@ class TestTheVerdict:
         assert [each.kind for each in leak.holders] == ["malloc"]
         assert "does not grow" in leak.sentence
 
+    @pytest.mark.parametrize(
+        ("free_slope", "said"),
+        [
+            (500, "; 500 B are free but kept by malloc"),
+            (-500, "; 500 B came out of malloc's free memory"),
+            (30, "service.py:22"),
+        ],
+    )
+    def test_says_mallocs_part_where_it_is_not_small(self, free_slope: int, said: str) -> None:
+        found = record(place(), host_growth=1000.0 + free_slope)
+        found.trials[0].facts.malloc = books_with(free_slope=free_slope)
+        assert judge(found).sentence.endswith(said)
+
     def test_says_when_memory_will_be_full(self) -> None:
         (note,) = judge(record(place())).notes
         assert note.startswith("1.00 GB of memory are full after 970,000 steps, ")
@@ -256,10 +269,12 @@ class TestHolders:
             "chain": ["`history`, a list in service.py:7", "1 EagerTensor a step"],
         }
         leak = judge(record(place("tensor"), place("native"), containers=[container]))
-        assert {each.kind: each.is_held for each in leak.holders} == {
-            "tensor": True,
-            "native": is_held,
-        }
+        held = [holder for holder in leak.holders if holder.is_held]
+        assert [(holder.kind, holder.bytes_per_step) for holder in held] == [
+            ("tensor", 2000 if is_held else 1000)  # one object's rows are one row
+        ]
+        assert ("1.00 kB of it native: C++" in held[0].what) == is_held
+        assert sum(holder.bytes_per_step for holder in leak.holders) == 2000
 
     def test_take_what_xla_compiles_on_its_own_threads_to_the_one_line_that_compiles(self) -> None:
         leak = judge(record(place("executable"), place("executable", file=None, line=None)))
@@ -731,7 +746,7 @@ class TestAPartIsNotTheWhole:
         rate = 966_000_000 / steps
         leak = judge(beside)
         assert leak.sentence.startswith(f"grows {format_bytes(1000 + rate)} a step: ")
-        assert leak.sentence.endswith(f"; {format_bytes(rate)} in child processes")
+        assert leak.sentence.endswith(f"; about {format_bytes(rate)} in child processes")
         assert "child processes rose from 8 to 88" in leak.notes[0]
         assert leak.notes[1] != judge(alone).notes[0]
         assert leak.to_json()["notes"] == leak.notes
