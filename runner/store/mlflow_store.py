@@ -196,7 +196,8 @@ class MlflowStore:
             if artifacts := self._location.artifacts:
                 database = SqlAlchemyStore(self._location.uri, self._location.artifact_address)
                 for run in found:
-                    shutil.rmtree(Path(artifacts) / run.info.run_id, ignore_errors=True)
+                    with suppress(FileNotFoundError):
+                        shutil.rmtree(Path(artifacts) / run.info.run_id)
                     database._hard_delete_run(run.info.run_id)  # as `mlflow gc` does
                 database.engine.dispose()
         return seen

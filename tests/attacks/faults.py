@@ -122,6 +122,8 @@ def describe(outputs: Path) -> list[str]:
 
 
 def _describe_store(outputs: Path) -> list[str]:
+    from mlflow.entities import ViewType
+
     from runner.config import Tracking
     from runner.store.location import locate_store
 
@@ -136,7 +138,10 @@ def _describe_store(outputs: Path) -> list[str]:
         what = run.data.tags["record"], len(run.data.metrics), len(run.data.params)
         found.append(f"{run.info.status} {what} {sorted(files - {'run.log', 'report.html'})}")
     stray = {each.name for each in (outputs / "artifacts").glob("*")}
-    stray -= {run.info.run_id for run in store._find_runs("")}
+    known = store._find_runs(
+        "", view=ViewType.ALL
+    )  # what was given up is in the trash until `clean`
+    stray -= {run.info.run_id for run in known}
     return [*sorted(found), f"{len(stray)} folders of no run" if stray else ""]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import sqlite3
 from contextlib import closing
@@ -185,3 +187,26 @@ def test_a_store_that_cannot_be_opened_keeps_the_folders_unless_it_is_left_alone
     assert left(four) == set(four)
     assert front_door("clean", "--older-than", "30", "--yes", "tracking=none").returncode == 0
     assert left(four) == {"new run", "new sweep"}
+
+
+def test_artifacts_that_cannot_be_deleted_keep_their_run_until_they_can(
+    front_door: Cli, outputs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_of(outputs, OLD)
+    words = ("clean", str(folder), "--yes", "tracking=local")
+    assert front_door("publish", str(folder), "tracking=local").returncode == 0
+    remove, faults = os.rmdir, iter([OSError(errno.EIO, os.strerror(errno.EIO))])
+
+    def rmdir(path: Any, *words: Any, **named: Any) -> None:
+        for fault in faults:
+            raise fault
+        remove(path, *words, **named)
+
+    monkeypatch.setattr(os, "rmdir", rmdir)
+    refused = front_door(*words)
+    assert refused.returncode == 1, refused.stdout
+    assert "Input/output error" in refused.stdout
+    assert folder.exists()
+    assert front_door(*words).returncode == 0
+    assert not folder.exists()
+    assert list((outputs / "artifacts").iterdir()) == []
