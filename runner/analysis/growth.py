@@ -260,7 +260,7 @@ def judge_series(
         return ProcessGrowth(
             rate if rate is None else rate / stride,
             needed,
-            most if most is None else most / (stride * max(1, len(half) - 1)),
+            None if most in (None, math.inf) else most / (stride * max(1, len(half) - 1)),
             sawtooth_bytes=tooth,
             collected_bytes=freed,
         )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 
 from runner.allocations import GRADIENT, Allocations, Frame, Group, LeakedGroup, LinePart, Split
 from runner.analysis import estimate, repeatability
-from runner.metrics import ALLOCATOR_PEAK, TENSOR_PEAK, format_bytes, format_metric
+from runner.analysis.tolerance import find_tolerance
+from runner.metrics import ALLOCATOR_PEAK, METRICS, TENSOR_PEAK, format_bytes, format_metric
 from runner.records import Record
 from runner.render.tables import Column, Table, TableCell, make_table
 from runner.render.words import count_things, format_exact_bytes, join_first
@@ -64,7 +65,8 @@ def describe_shape(sizes: Sequence[int] | None) -> str:
 
 def describe_peak(record: Record) -> str:
     """Return the peak to the byte, and of how many processes it is, unless it was shown to repeat;
-    where processes differ, the range and how many others may lie above it."""
+    where processes differ, the range and, unless a comparison calls them the same, how many others
+    may lie above it."""
     peaks = estimate.list_samples(record.trials, TENSOR_PEAK, record.spec)
     if not peaks:
         value = record.metrics.get(TENSOR_PEAK)
@@ -75,7 +77,8 @@ def describe_peak(record: Record) -> str:
         one_in = repeatability.bound_higher_peaks(len(peaks))
         more = f"at most 1 in {one_in} others needs more (95 %)"
         more = more if one_in > 1 else "others may need more, how much is not known"
-        return f"{min(peaks):,} to {seen} {processes}; {more}"
+        span = f"{min(peaks):,} to {seen} {processes}"
+        return span if find_tolerance(METRICS[TENSOR_PEAK]).same(peaks) else f"{span}; {more}"
     if repeatability.can_vary(record.trials, record.spec.execution):
         return f"{seen} {processes}; others may need more, how much is not known"
     is_shown = len(peaks) >= repeatability.ALIKE

@@ -13,6 +13,9 @@ gets its memory, for good (tsl/framework/allocator.cc):
                                          is small, and which no cap concerns
 
 In a program as people run it both are the same one. So the state is made before all else.
+
+Beside a GPU there is pinned host memory (`gpu_host_bfc`), through which copies go. It is in no
+figure of tensors; a trace says how many events it had.
 """
 
 from __future__ import annotations

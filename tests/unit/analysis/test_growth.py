@@ -35,6 +35,14 @@ def books(in_use: Callable[[int], int]) -> MallocBooks:
 
 
 class TestTensors:
+    def test_what_cannot_be_bounded_has_no_bound(self) -> None:
+        """Level but for a dip and a fall at the end, as where a data pipeline runs out."""
+        live = [3_825_276.0] * 40
+        live[37:] = [3_787_132, 3_785_852, 3_784_572]
+        live[25] -= 1_280
+        found = judge_series(live, None, TENSOR)
+        assert found.at_most_bytes_per_step is None or np.isfinite(found.at_most_bytes_per_step)
+
     def test_a_kept_vector_grows_by_exactly_its_bytes(self) -> None:
         assert tensors(*(40_000 + 31_108 * step for step in range(5))) == 31_108
 

@@ -183,7 +183,7 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
         ),
         (
             [78_430] * 11 + [78_434],
-            "78,430 to 78,434 bytes in 12 processes; at most 1 in 4 others needs more (95 %)",
+            "78,430 to 78,434 bytes in 12 processes",  # a comparison calls them the same
         ),
         (
             [4_804, 4_290],
