@@ -209,12 +209,10 @@ class TraceChecks:
     trace."""
 
     events: Whole
-    trace_events: Whole
     windows: Whole
     live_before_bytes: Whole
     """By the allocator's own count, when the trace began."""
     unmatched_frees: Whole
-    unmatched_free_bytes: Whole
     reused_addresses: Whole
     disagreements: Whole
     """Events at which the allocator's own running total departs from the replay's."""
@@ -250,8 +248,6 @@ class Allocations:
     """The pattern that the allocator's name had to match."""
     allocators: dict[str, Whole] = field(default_factory=dict)
     """Every allocator that had events, and how many."""
-    allocated_peak_bytes: Whole | None = None
-    """The peak of the allocator's own sizes, replayed."""
     allocator_peak_bytes: Whole | None = None
     """The peak that the allocator says itself."""
     checks: TraceChecks | None = None

@@ -164,9 +164,6 @@ class SweepPlace:
     cell: Whole
     swept: dict[str, str | None]
     """The fields that vary, slowest first, with what was said of them here."""
-    launcher: str = "basic"
-    in_rounds: bool = True
-    """Its trials took turns with those of the other cells."""
     experiment: str | None = None
     """The named sweep that it is, of conf/experiment/."""
 

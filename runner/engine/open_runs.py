@@ -75,8 +75,6 @@ class OpenRuns:
             id=name_sweep(self.folder),
             cell=request.cell.number,
             swept=dict(request.swept),
-            launcher=self.executor.name,
-            in_rounds=request.in_rounds and self.executor.takes_turns,
             experiment=request.cell.said.get("experiment"),
         )
         return open_run(request, folder, self.executor.machine, sweep)

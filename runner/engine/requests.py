@@ -48,8 +48,6 @@ class Request:
     """The swept fields with the cell's values; None for a run that is no part of a sweep."""
     is_kept: bool = True
     """False for a probe: its trials are kept, but no record is written."""
-    in_rounds: bool = True
-    """True if its trials take turns with those of all other cells."""
 
 
 class Source(Protocol):
@@ -80,10 +78,6 @@ class Source(Protocol):
 class Executor(Protocol):
     """Runs trials: on this machine, or on workers of Dask."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def takes_turns(self) -> bool: ...
     @property
     def machine(self) -> Machine: ...
     def check(self, experiments: Sequence[Experiment], must_have_device: bool) -> None: ...

@@ -54,8 +54,6 @@ class LocalExecutor:
     """Runs trials on this machine, each in a child of one warm server."""
 
     server: TrialServer
-    name: str = "basic"
-    takes_turns: bool = True
     _environment: Mapping[str, str] = field(default_factory=dict)
     """What the first cell's processes are started with."""
     _shuffler: random.Random | None = None

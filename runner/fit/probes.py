@@ -159,7 +159,7 @@ class Prober:
         shutil.copytree(probe.folder, self.limit.folder, dirs_exist_ok=True)
         swept = {**self.limit.strategy.swept, self.limit.vary: str(value)}
         cell, evidence = self.make_cell(value), self._choose_evidence(probe)
-        (run,) = yield [Request(cell, evidence, place, swept, in_rounds=False)]
+        (run,) = yield [Request(cell, evidence, place, swept)]
         self.limit.record = run.get_record()
 
     def _choose_evidence(self, run: Run) -> Evidence:
@@ -184,7 +184,7 @@ class Prober:
     ) -> Generator[Sequence[Request], Sequence[Run], Run]:
         before = self.latest.get(self.places[place])
         counted = before.done.total() if before and before.request.place == place else 0
-        (run,) = yield [Request(cell, evidence, place, is_kept=False, in_rounds=False)]
+        (run,) = yield [Request(cell, evidence, place, is_kept=False)]
         self.limit.trials += run.done.total() - counted
         self.latest[self.places[place]] = run
         is_expected = run.outcome.is_crash and attempt.fits is False

@@ -94,7 +94,6 @@ class SearchSource:
             Evidence.from_measure(cell.experiment.measure),
             place=str(cell.number),
             swept={key: cell.said.get(key) for key in self.plan.swept},
-            in_rounds=False,
         )
 
     def _suggest_cell(self, trial: Any) -> str:

@@ -114,7 +114,7 @@ def main() -> None:
     plain = child["plain_seconds"] / child["plain_events"] * checks.events
     ours = reading + replaying
     half = sofar[WINDOWS // 2 - 1]
-    print(f"{checks.events:,} allocation events among {checks.trace_events:,} of all kinds, in")
+    print(f"{checks.events:,} allocation events in")
     print(
         f"{checks.windows} windows of {size / 1e6:,.0f} MB; {checks.disagreements} lost or astray"
     )

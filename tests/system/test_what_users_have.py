@@ -146,7 +146,7 @@ UNMEASURED = (
 )  # fmt: skip
 HELD_AT_PEAK = """
     total_bytes phase step groups lines frames lives split gradient_why leaks leak_steps marks
-    curve peak_curve allocator allocators allocated_peak_bytes allocator_peak_bytes checks"""
+    curve peak_curve allocator allocators allocator_peak_bytes checks"""
 ALLOCATIONS = under("allocations", HELD_AT_PEAK)
 
 
@@ -214,7 +214,7 @@ UNSUPPORTED_RECORD = (
     (UNMEASURED | metrics(OF_MEMORY, OF_TIMING, GROWTH))
     | under("unavailable", " ".join(OF_MEMORY | OF_TIMING | GROWTH))
 ) - words("environment.device environment.devices")
-CELL = under("sweep", "id cell swept launcher in_rounds experiment")
+CELL = under("sweep", "id cell swept experiment")
 
 CONFIG = (
     words("execution batch_size seed resume")
@@ -387,7 +387,7 @@ PEAK = each("", "folder cell status phase") | frozenset(
     | under("allocations.allocators", "bfc_cpu_allocator_for_gpu")
     | under(
         "allocations.checks",
-        """events trace_events windows live_before_bytes unmatched_frees unmatched_free_bytes
+        """events windows live_before_bytes unmatched_frees
         reused_addresses disagreements""",
     )
 )

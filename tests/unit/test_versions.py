@@ -17,11 +17,9 @@ from runner.meters.tensor.tracing import distrust_untried
 
 CLEAN = TraceChecks(
     events=4,
-    trace_events=9,
     windows=1,
     live_before_bytes=0,
     unmatched_frees=0,
-    unmatched_free_bytes=0,
     reused_addresses=0,
     disagreements=0,
 )

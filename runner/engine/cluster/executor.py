@@ -33,7 +33,6 @@ class ClusterExecutor:
     """Has workers of Dask run whole cells, each worker one: another would be lost with it."""
 
     spec: ClusterSpec
-    takes_turns: bool = False
     machine: Machine = field(default_factory=environment.describe_machine)  # until a cell is back
     _connection: Connection | None = None
     _open: dict[int, Run] = field(default_factory=dict)
@@ -41,10 +40,6 @@ class ClusterExecutor:
     _messages: SimpleQueue[Sequence[Any]] = field(default_factory=SimpleQueue)
     """A cell's number; with the kind and index of a trial that begins, else the cell is done."""
     _name: str = field(default_factory=lambda: f"runner-{secrets.token_hex(8)}")  # plugin, topic
-
-    @property
-    def name(self) -> str:
-        return self.spec.launcher
 
     def check(self, experiments: Sequence[Experiment], must_have_device: bool) -> None:
         """Connect; raise `Unavailable` where no worker can be asked for."""

@@ -95,7 +95,7 @@ class LifetimeTracker:
         """Events by allocator."""
         self.carried = Births(*np.zeros((len(fields(Births)), 0), np.int64))
         """The allocations that are live after the latest window."""
-        self.allocated_peak = self.allocator_peak = 0
+        self.allocator_peak = 0
         self._counts: Counter[str] = Counter()
         self._in_use: int | None = None
         self._live_before = 0
@@ -103,7 +103,6 @@ class LifetimeTracker:
     def pick_events(self, window: Window) -> Window:
         """Return the events of our allocator, in order; count the others."""
         self._counts["windows"] += 1
-        self._counts["trace_events"] += window.trace_events
         codes, counts = np.unique(window.allocator, return_counts=True)
         for code, count in zip(codes, counts, strict=True):
             self.allocators[window.text(code)] += int(count)
@@ -191,7 +190,6 @@ class LifetimeTracker:
         unmatched = number[is_free & ~was_live]
         self._counts["reused_addresses"] += int(is_reused.sum())
         self._counts["unmatched_frees"] += unmatched.size
-        self._counts["unmatched_free_bytes"] += int(events.requested_bytes[unmatched].sum())
         return died[: births.address.size]
 
     def check(self, found: Lifetimes, run: int) -> None:
@@ -208,9 +206,6 @@ class LifetimeTracker:
         self._counts["disagreements"] += int(np.count_nonzero(expected != in_use))
         self._in_use = int(in_use[-1])
         if run:
-            births = found.births
-            level = _sum_live(births.allocated, births.born, found.died, change.size)
-            self.allocated_peak = max(self.allocated_peak, int(level[:run].max()))
             self.allocator_peak = max(self.allocator_peak, int(events.peak_bytes[:run].max()))
 
     @property

@@ -181,7 +181,6 @@ class Replay:
             marks=tuple(one.span for one in self._stretches),
             curve=self._to_curve(self._times, self._levels),
             peak_curve=self._to_curve(peak.times, peak.levels),
-            allocated_peak_bytes=self._tracker.allocated_peak,
             allocator_peak_bytes=self._tracker.allocator_peak,
             graph_ops=bool(self._attribution.op_types),
             course=self._course.hexdigest()[:16],

@@ -221,7 +221,8 @@ def test_the_replayed_peak_with_rounding_is_the_allocators_own(found: dict[str, 
     trial = found["keeping"]
 
     assert trial["checks"]["live_before_bytes"] == 0
-    assert trial["allocated_peak_bytes"] == trial["allocator_peak_bytes"] == found["own_peak"]
+    assert trial["checks"]["disagreements"] == 0
+    assert trial["allocator_peak_bytes"] == found["own_peak"]
 
 
 @pytest.mark.parametrize("name", REAL)

@@ -52,8 +52,6 @@ def test_what_a_sweep_on_slurm_gives_is_what_it_gives_here(
     assert not list_jobs(cluster)
     assert not list(outputs.glob(".workers-*/.tls*")), "credentials are left"
     here, there = [records.read(only(folder) / "0") for folder in (swept_here, outputs)]
-    assert there.sweep is not None
-    assert (there.sweep.launcher, there.sweep.in_rounds) == ("slurm", False)
     assert there.environment.comparable == here.environment.comparable, "so that times compare"
 
 

@@ -66,8 +66,6 @@ def test_a_sweep_leaves_tables_report_and_a_folder_a_cell(unbroken: Unbroken) ->
         id=name_sweep(folder),
         cell=2,
         swept={"scenario.iterations": "10", "batch_size": "4"},
-        launcher="basic",
-        in_rounds=True,
     )
     assert len(table(folder)) == 4
     assert set(table(folder).status) == {"completed"}

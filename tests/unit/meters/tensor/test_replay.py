@@ -126,7 +126,6 @@ class Story:
             names=tuple(names),
             marks=tuple(self.marks),
             op_types={},
-            trace_events=3 * len(self.events),
         )
         self.events, self.marks = [], []
         return window
@@ -203,7 +202,7 @@ def test_what_is_live_in_the_release_is_no_peak() -> None:
 
     assert found.total_bytes == 100
     assert found.retained_bytes == 100
-    assert found.allocator_peak_bytes == found.allocated_peak_bytes == 256
+    assert found.allocator_peak_bytes == 256
 
 
 def test_a_trial_without_any_allocation_has_a_peak_of_nothing() -> None:
@@ -373,7 +372,7 @@ def test_a_free_of_what_was_there_before_the_trace_is_counted_and_changes_nothin
 
     assert found.total_bytes == 10
     assert found.stretches[0].end_bytes == 0
-    assert (found.checks.unmatched_frees, found.checks.unmatched_free_bytes) == (1, 500)
+    assert found.checks.unmatched_frees == 1
     assert found.checks.live_before_bytes == 512
     assert found.checks.disagreements == 0
 

@@ -159,7 +159,6 @@ def test_an_allocation_is_read_with_all_that_the_replay_needs() -> None:
     assert texts(window, window.allocator) == ["cpu_bfc"] * 2
     assert texts(window, window.op) == ["MatMul", None]
     assert texts(window, window.shape) == ["[2,3]", None]
-    assert window.trace_events == 3
 
 
 def test_a_stage_of_a_data_pipeline_goes_on_after_the_stages_that_it_asked() -> None:
@@ -238,7 +237,7 @@ def test_order_of_fields_unknown_fields_and_width_of_numbers_make_no_difference(
 
     assert texts(plain, plain.op) == texts(other, other.op)
     numbers = ("time_ns", "freed", "address", "requested_bytes", "allocated_bytes", "dtype")
-    for name in (*numbers, "in_use_bytes", "peak_bytes", "marks", "trace_events"):
+    for name in (*numbers, "in_use_bytes", "peak_bytes", "marks"):
         assert columns(plain)[name] == columns(other)[name]
 
 
@@ -270,7 +269,7 @@ def test_a_name_that_is_no_utf_8_and_one_that_is_written_out_are_read() -> None:
 def test_an_empty_file_is_an_empty_window() -> None:
     window = read_window(b"")
 
-    assert window.time_ns.size == window.trace_events == 0
+    assert window.time_ns.size == 0
     assert window.marks == ()
 
 
