@@ -32,7 +32,7 @@ _IN = {
     "measure": "runner.integrations.api",
     "load_ipython_extension": "runner.integrations.notebook",
 }
-"""What is loaded as it is first asked for: a child, and who only wants one thing, sees no more."""
+"""Names imported on first access, so that child processes stay light."""
 
 __all__ = ["Compared", "Measurement", "compare", "load", "load_ipython_extension", "measure"]
 

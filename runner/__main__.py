@@ -83,7 +83,9 @@ def _dispatch(words: list[str]) -> int:
         )
     for word in words:  # what no shell can pass on, and no file can be called
         if "\0" in word or any("\ud800" <= each <= "\udbff" for each in word):
-            raise BadInput(f"{word}: is not a word of a command line.", "Write it as plain text.")
+            raise BadInput(
+                f"{word}: contains a character that cannot be used.", "Write it as plain text."
+            )
     words = paths.take_config_dirs(words)
     if folders := paths.list_own_confs():
         from runner import yaml_files  # with PyYAML, which nothing else here needs

@@ -93,7 +93,7 @@ class SearchSpec:
     space: Mapping[str, Choices | Interval]
     """The values that each swept field may have."""
     n_trials: int
-    """It asks for a cell at most so often."""
+    """Maximum number of cells to try."""
     n_jobs: int
     """It asks for so many at a time, before it wants to know what came of them."""
     sampler: Mapping[str, Any]

@@ -22,7 +22,7 @@ _quote = json.dumps  # a child encodes its result after the user's code, which m
 Whole = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Real = Annotated[float, Meta(ge=-1e300, le=1e300)]
 Number: TypeAlias = Whole | Real
-"""Of a whole number it stays one: bytes are counted."""
+"""Integers stay integers, so byte counts are exact."""
 
 
 class Unreadable(ValueError):

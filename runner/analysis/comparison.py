@@ -73,7 +73,7 @@ OUTCOME = "outcome"
 _MOST_PROCESSES = 200
 _FEWEST = 3  # one process says nothing of its spread, and two hardly more
 _FALSE_ALARMS = 0.001
-"""Of verdicts on peaks that are drawn anew in each process: a gate that is asked every day."""
+"""False-alarm rate for varying peaks; low, because CI asks daily."""
 _RANGES_APART = 2.0
 _SHARE_APART = 0.1
 """Gap between the peaks of two cells that three processes of each must show: in ranges of the wider

@@ -146,7 +146,7 @@ _READ: dict[str, Callable[[Trial], float | None]] = {
 
 
 def find_growth_bound(trials: Sequence[Trial], name: str) -> float | None:
-    """Return what a growth that is null or 0 isn't beyond, if that is known."""
+    """Return the upper bound of a growth that is null or 0, if one is known."""
     return growth.find_bound(_judge_growth(trials, name)) if name in _GROWTH else None
 
 
@@ -300,7 +300,8 @@ def _explain_unknown_growth(
             seconds = max(seconds, spec.measure.max_seconds)
         limit = f" measure.max_seconds={math.ceil(1.2 * seconds * needed / steps)}"
         limit = limit if seconds > 0 else ""  # the clock did not go forward
-        return f"{most}{steps} steps can't tell that from none; say measure.steps={needed}{limit}"
+        few = "steps are too few to tell this growth from zero"
+        return f"{most}{steps} {few}; say measure.steps={needed}{limit}"
     remedy = (
         "measure=standard"
         if spec.measure.name == "quick"

@@ -98,7 +98,7 @@ _LEAST_RATE = 2.0
 
 _LEAST_STEPS = 4
 _ONE_JUMP = 0.51
-"""Of a rise: more than half, but neither of two that are alike but for a scalar."""
+"""Largest share of a rise that one step may make; of two steps that are alike neither has more."""
 _TOOTH = 0.25
 """Of what half a series moves by: a larger fall makes it a sawtooth."""
 _WARM = 0.4

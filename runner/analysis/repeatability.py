@@ -29,7 +29,7 @@ processes take two to one, six of one cell all take the one and six of another a
 time in five thousand; three do one time in fifty."""
 
 QUIET = 4
-"""So many in a row that bring nothing new are enough where it does not."""
+"""Trials in a row within the known range after which a varying peak is settled."""
 
 LEAST = 7
 """Where it does not: from as many on, two cells that lie wholly apart can be told apart."""

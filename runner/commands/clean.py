@@ -105,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
         print("There is nothing to delete.")
     elif not options.yes:
         total = format_bytes(sum(each.bytes for each in results if not each.reason))
-        print(f"{total} in all. Nothing is deleted yet: the same words and --yes do it.")
+        print(f"{total} in all. Nothing was deleted. Add --yes to delete.")
     return 1 if options.yes and not all(each.deleted for each in results) else 0
 
 

@@ -20,7 +20,7 @@ def make_parser() -> Parser:
     parser = Parser(
         "publish",
         "Brings the records of runs and sweeps into the tracking store. "
-        "A record that is there already is not there twice. A run has its folder's files among its "
+        "Publishing again creates no duplicate. A run has its folder's files among its "
         "artifacts, and its page, report.html, which is written where there is none. A sweep is "
         "a run of its own, above those of its cells, with the sweep's table and report.",
         "Example: python -m runner publish outputs/runs/2025-01-31 tracking=local",

@@ -187,7 +187,7 @@ class Leak:
     host_growth_bytes_per_step: float | None = None
     interval: tuple[float, float] | None = None
     host_bound_bytes_per_step: float | None = None
-    """For the terminal: what a host growth of 0 isn't beyond."""
+    """Upper bound, for the terminal, when growth is reported as 0."""
     explained_bytes_per_step: float | None = None
     holders: tuple[Holder, ...] = ()
     """The largest first."""

@@ -109,7 +109,7 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             return (
                 f"unclear: resident memory grows {format_bytes(host or 0)} a step and is in use, "
                 "Python's collector did not give it back, and nothing that stays was found: it was "
-                "taken past the tracer (as by ctypes)"
+                "allocated by code that the tracer cannot see (for example ctypes)"
             )
         case Reason.NOT_FOUND:
             return (

@@ -17,7 +17,7 @@ from runner.records import RECORD_FILE, Record
 from runner.store.content import list_figures
 
 TAG = "runner.records"
-"""Which records a run of the user's has got, in order."""
+"""Ids of the records logged to this MLflow run, in order."""
 
 ARTIFACTS = "runner"
 

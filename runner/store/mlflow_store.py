@@ -145,7 +145,8 @@ class MlflowStore:
                 status = "KILLED" if stopped else "FINISHED"
                 self._client.set_terminated(run.info.run_id, status, ended)
         whole = self._location.make_stored_run(self._experiment, run.info.run_id)
-        return replace(whole, view=self.save_view(name))
+        is_swept = folder.resolve().parent.parent.name == "sweeps"  # its cells are alternatives
+        return replace(whole, view=self.save_view(name)) if is_swept else whole
 
     def save_view(self, sweep: str | None) -> Links:
         """Save the view of a sweep, or of all runs, and return its pages."""

@@ -48,6 +48,8 @@ class Publisher:
     """Brings records and sweeps into a store; one that is out of reach is asked no more."""
 
     store: MlflowStore
+    writes_pages: bool = True
+    """Write the page of a folder that has none yet, or an old one."""
     _silent: StoreOutOfReach | None = None
 
     def publish(self, folder: Path) -> Published:
@@ -58,7 +60,8 @@ class Publisher:
         try:
             if self._silent:
                 raise self._silent
-            _write_page(folder)
+            if self.writes_pages:
+                _write_page(folder)
             stored = act(folder)
             if stored.view is None:
                 return Published(where, stored.page)
@@ -129,7 +132,7 @@ def main() -> None:
 
 def _follow(location: StoreLocation, lock_seconds: float) -> Iterator[Published]:
     try:
-        publisher = Publisher(_open(location, lock_seconds))
+        publisher = Publisher(_open(location, lock_seconds), writes_pages=False)
     except RunnerError as error:
         yield describe_problem(error)
         return

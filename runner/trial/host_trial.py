@@ -47,8 +47,8 @@ from runner.trial.setup import PreparedTrial, TrialSetup
 WARMUP_STEPS = 3
 LEAST_STEPS = 3
 BUSY = 4.0
-"""So many times as long as it computes, a trial may take on a busy machine: the number of its steps
-is not to depend on who else is there."""
+"""Wall-clock limit as a multiple of CPU time, so that a busy machine does not change the number of
+steps."""
 
 
 class _SilentMeter:

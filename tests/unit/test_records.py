@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,9 +101,22 @@ OLD = sorted(Path(__file__).with_name("old_records").iterdir())
 """Written by the version before msgspec, 4082193."""
 
 
+GONE = {"launcher", "in_rounds", "allocated_peak_bytes", "trace_events", "unmatched_free_bytes"}
+"""Fields that nobody read, and that are written no more."""
+
+
+def without_gone_fields(value: Any) -> Any:
+    if isinstance(value, list):
+        return [without_gone_fields(item) for item in value]
+    if isinstance(value, dict):
+        kept = value.keys() - GONE
+        return {key: without_gone_fields(item) for key, item in value.items() if key in kept}
+    return value
+
+
 @pytest.mark.parametrize("folder", OLD, ids=lambda folder: folder.name)
 def test_an_older_record_opens_and_would_be_written_the_same(folder: Path) -> None:
-    then = json.loads((folder / records.RECORD_FILE).read_text())
+    then = without_gone_fields(json.loads((folder / records.RECORD_FILE).read_text()))
     now = json.loads(schema.encode_indented(records.read(folder)))
     assert now == {**then, "cell": records.read(folder).spec.cell}  # which counted the trials
     assert list(now) == list(then)

@@ -70,7 +70,7 @@ class Node(NamedTuple):
     where a line of the user's made it, as in a custom gradient."""
     is_backward: bool
     is_known: bool
-    """That its line is this one, whatever its name says."""
+    """True if the recorded stack overrides the node's name."""
     type: str
     outputs: tuple[Output, ...]
 

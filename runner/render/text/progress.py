@@ -47,7 +47,7 @@ def describe_plan(plan: Plan, runs: Sequence[Run]) -> str:
     """Return how many cells and trials there are, and how long they will take."""
     if search := plan.search:
         grid = count_things(len(plan.cells), "cell")
-        space = grid if search.is_whole else "a space of more cells than a grid's"
+        space = grid if search.is_whole else "a space too large to list"
         most = f"in {search.n_trials} at most, {search.n_jobs} at a time"
         words = Objective(search.metrics, search.limits).words
         return f"a search {'of' if search.is_whole else 'in'} {space} {most}: {words}"

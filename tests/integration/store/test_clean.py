@@ -59,7 +59,7 @@ def test_without_yes_it_says_what_would_go_and_deletes_nothing(
     *lines, last = done.stdout.splitlines()
     old = {paths.shorten(four["old run"]), paths.shorten(four["old sweep"])}
     assert {line.split()[0] for line in lines} == old
-    assert "Nothing is deleted yet" in last
+    assert "Nothing was deleted. Add --yes to delete." in last
     told = json.loads(front_door("clean", "--older-than", "30", "--json").stdout)
     assert {each["folder"] for each in told} == {str(four["old run"]), str(four["old sweep"])}
     assert all(each["bytes"] > 1000 and not each["deleted"] for each in told)

@@ -351,15 +351,16 @@ def test_a_server_takes_records_their_files_and_the_view(
     publisher = BackgroundPublisher(
         Tracking("server", server, "runner"), outputs, outputs.parent / "log"
     )
-    folders = [kept(record, outputs / "runs" / record.id) for record in sweep_of_nine()]
-    (outputs / "runs" / "report.html").write_text("the sweep's page")
-    for folder in (*folders, folders[0], outputs / "runs"):
+    sweep = outputs / "sweeps" / "2025-01-01" / "13-00-00-ab12"
+    folders = [kept(record, sweep / record.id) for record in sweep_of_nine()]
+    (sweep / "report.html").write_text("the sweep's page")
+    for folder in (*folders, folders[0], sweep):
         publisher.publish(folder)
     *cells, again, whole = publisher.finish()
     assert again == cells[0]
     assert len(runs(server)) == 9 + 1
     assert list_files(on_server, cells[0]) == {
-        *("record.json", "trials.jsonl", "config.yaml", "run.log", "report.html"),
+        *("record.json", "trials.jsonl", "config.yaml", "run.log"),
     }
     assert list_files(on_server, whole) == {"report.html"}
     assert (whole.table or "").startswith(f"{server}/#/experiments/")

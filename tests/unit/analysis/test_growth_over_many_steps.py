@@ -179,6 +179,6 @@ def test_who_has_used_up_the_time_is_told_to_give_more() -> None:
     found = estimate.estimate_metrics([timing_trial([1e-5] * 1_000, series)], SPEC)
     reason = found.unavailable["host_growth_bytes_per_step"]
     assert reason == (
-        "at most 108 B/step: 1000 steps can't tell that from none; "
+        "at most 108 B/step: 1000 steps are too few to tell this growth from zero; "
         "say measure.steps=7900 measure.max_seconds=10"
     )

@@ -523,7 +523,7 @@ class TestTheTimingTrials:
         found.trials[0].facts.malloc = books_with(in_use_slope=9000)
         leak = judge(found)
         assert (leak.verdict, leak.holders) == ("unclear", ())
-        assert "taken past the tracer (as by ctypes)" in leak.sentence
+        assert "allocated by code that the tracer cannot see (for example ctypes)" in leak.sentence
 
     def test_say_how_much_of_what_rose_was_garbage(self) -> None:
         found = record(place(bytes_=FLAT), host_growth=0)
