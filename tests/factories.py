@@ -312,6 +312,11 @@ def ended_trial(kind: str, status: Status, phase: str, reason: str, index: int =
     return Trial(kind, index, Outcome(status, phase, reason), phases=figures)
 
 
+def read_run(folder: Path) -> tuple[Record, Path]:
+    """Return the record in a folder, and the folder."""
+    return records.read(folder), folder
+
+
 def sweep_of_nine(name: str = "2025-01-01-13-00-00-ab12") -> list[Record]:
     """Three ways to loop, three batch sizes; the largest unrolled one ran out of memory."""
     found = []

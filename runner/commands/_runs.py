@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,31 +15,39 @@ from runner.cell import Plan
 from runner.compose.words import mask_override
 from runner.engine import folders
 from runner.engine.answers import Answer
-from runner.engine.events import Result
+from runner.engine.events import Event, Listener, RecordWritten, Result
 from runner.engine.grid import Grid
 from runner.engine.requests import Source
+from runner.records import Record
 from runner.render.listeners import LogEcho, SweepFilesListener, has_records
 from runner.render.text.progress import Progress
 from runner.render.text.run_summary import summarize_run
 from runner.render.text.sweep_summary import summarize_sweep
 
 
-class RunAnswer(Answer):
-    """One cell, measured and summed up."""
+class RunAnswer(Answer, Listener):
+    """One cell, measured and summed up. It is told of the record as it is written."""
+
+    _record: Record | None = None
 
     def __init__(self, plan: Plan, *, as_json: bool, shows_log: bool) -> None:
         folder = folders.name_new_folder("runs")
         super().__init__(Grid(plan), folder, plan.cells[0].experiment.tracking)
         self.progress = Progress(plan)
-        self.listeners = [LogEcho()] if shows_log else []
+        self.listeners = [self, LogEcho()] if shows_log else [self]
         self.shows_store, self._as_json = not as_json, as_json
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, RecordWritten):
+            self._record = event.run.get_record()
 
     def render(self, result: Result, seconds: float) -> str:
         if not has_records(self.folder):  # the server was lost at once, or the disk is full
             return ""
+        record = self._record or records.read(self.folder)  # one that was stopped
         if self._as_json:
-            return _write_json(_read_brief(self.folder)[0])
-        return summarize_run(self.folder, seconds)
+            return _write_json(_describe(self.folder, record))
+        return summarize_run(record, self.folder, seconds)
 
 
 class SweepAnswer(Answer):
@@ -63,20 +72,18 @@ class SweepAnswer(Answer):
         if not has_records(self.folder):
             return ""
         if self._as_json:
-            return _write_json(_read_brief(self.folder))
+            found, _ = records.read_each(records.find(self.folder), records.read_brief)
+            return _write_json([_describe(*row) for row in found])
         return summarize_sweep(self._plan, result, seconds, self._files.report)
 
 
-def _read_brief(folder: Path) -> list[dict[str, Any]]:
-    """Return the records at or below a folder, each with its folder and without what only
-    `record.json` has: the trials, and what was live at the peak."""
-    readable, _ = records.read_each(records.find(folder), records.read_brief)
-    rows = []
-    for path, record in readable:
-        row = {"folder": str(path.resolve()), **msgspec.to_builtins(record)}
-        del row["trials"], row["allocations"]
-        rows.append(row)
-    return rows
+def _describe(folder: Path, record: Record) -> dict[str, Any]:
+    """Return a record with its folder, and without what only `record.json` has: the trials, and
+    what was live at the peak."""
+    brief = replace(record, trials=(), allocations=None)
+    row = {"folder": str(folder.resolve()), **msgspec.to_builtins(brief)}
+    del row["trials"], row["allocations"]
+    return row
 
 
 def _write_json(content: Any) -> str:

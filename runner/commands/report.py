@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(folder: Path, is_run: bool, as_json: bool) -> int:
+    from runner import records
     from runner.leak.page import is_leak_hunt, write_leak_page
     from runner.render import html
     from runner.render.files import allocations
@@ -75,9 +76,12 @@ def _write(folder: Path, is_run: bool, as_json: bool) -> int:
     write_page = write_leak_page if is_leak_hunt(folder) else html.write_page
     written: list[Path] = []
     problems: list[str] = []
-    for write in (write_page, allocations.write_files) if is_run else (write_page,):
+    writers: list[Callable[[], Path | list[Path]]] = [lambda: write_page(folder)]
+    if is_run:
+        writers.append(lambda: allocations.write_files(records.read(folder), folder))
+    for write in writers:
         try:
-            made = write(folder)
+            made = write()
             written += [made] if isinstance(made, Path) else made
         except OSError as error:
             problems.append(f"{error.filename}: can't be written ({error.strerror}).")

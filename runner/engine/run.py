@@ -59,6 +59,8 @@ class Run:
     """The same of all runs of the measurement, which share it."""
     is_foreign: bool = False
     """True if trials were there that no command of this user's has run."""
+    _record: Record | None = None
+    """The record, once it is on the disk and somebody has asked for it."""
 
     @property
     def cell(self) -> Cell:
@@ -190,16 +192,16 @@ class Run:
             self.outcome = Outcome(status, None, reason)
 
     def get_record(self) -> Record:
-        """Return the record: the one on the disk, or one made of the trials so far, of a probe and
-        where the one on the disk can't be read."""
-        if self.is_closed:
+        """Return the record: the one on the disk, which is read once at most, or one made of the
+        trials so far, of a probe and where the one on the disk can't be read."""
+        if self.is_closed and self._record is None:
             with suppress(BadInput):
-                return records.read(self.folder)
-        return self.make_record()
+                self._record = records.read(self.folder)
+        return self._record or self.make_record()
 
     def close(self) -> Record:
         """Write the record before anything else sees it."""
-        record = self.make_record()
+        record = self._record = self.make_record()
         records.write(record, self.folder)
         self.is_closed = True
         return record

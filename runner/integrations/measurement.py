@@ -69,7 +69,7 @@ class Measurement:
         from runner.render.text.peak_listing import list_peak
         from runner.render.text.run_summary import summarize_run
 
-        text = summarize_run(self.folder, self.seconds, is_plain=True).strip("\n")
+        text = summarize_run(self.record, self.folder, self.seconds, is_plain=True).strip("\n")
         if self.allocations and self.allocations.groups:
             text += f"\n\n{list_peak(self.allocations, MOST_LINES)}"
         return make_printable(text)

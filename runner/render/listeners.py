@@ -47,9 +47,9 @@ class RecordFilesListener(events.Listener):
 
     def on(self, event: events.Event) -> None:
         if isinstance(event, events.RecordWritten) and event.is_new:
-            folder = event.run.folder
-            pages = [lambda: html.write_page(folder)] if self.has_page else []
-            _write_all(lambda: allocations.write_files(folder), *pages)
+            record, folder = event.run.get_record(), event.run.folder
+            pages = [lambda: html.write_run_page(record, folder)] if self.has_page else []
+            _write_all(lambda: allocations.write_files(record, folder), *pages)
 
 
 @dataclass

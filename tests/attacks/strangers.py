@@ -173,7 +173,7 @@ def write_tables(folder: Path, count: int) -> Iterator[str | None]:
 
 
 def _find_formulas(sweep: Path, given: Path, record: Record) -> Iterator[str]:
-    allocations.write_files(given)
+    allocations.write_files(records.read(given), given)
     table.write_csv(table.read_sweep(sweep), sweep)
     page = html.write_page(given).read_text()
     if "<script>alert" in page:

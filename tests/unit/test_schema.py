@@ -19,7 +19,7 @@ from runner.render.files import table
 from runner.render.files.allocations import write_files
 from runner.render.text.run_summary import summarize_run
 from runner.store.content import describe_record
-from tests.factories import kept
+from tests.factories import kept, read_run
 from tests.hostile import drawn
 from tests.unit.render.known import make_known_run
 
@@ -66,8 +66,8 @@ def views(folder: Path, scratch: Path) -> None:
     describe_record(record, folder)
     html.write_page(folder)
     html.write_page(scratch)
-    write_files(folder)
-    summarize_run(folder, 1.0)
+    write_files(records.read(folder), folder)
+    summarize_run(*read_run(folder), 1.0)
     table.write_csv(table.read_sweep(scratch), scratch)
     list(records.read_trials(folder))
 

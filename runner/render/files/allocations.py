@@ -15,16 +15,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from runner import paths, records
+from runner import paths
 from runner.allocations import GRADIENT, Allocations, Group, LinePart, SourceLine
+from runner.records import Record
 from runner.render.peak import PARTS, list_leaves, name_op
 from runner.sanitize import escape_csv, make_printable
 
 
-def write_files(folder: Path) -> list[Path]:
-    """Write the files of the run in `folder`, as far as its record has what they show; return
+def write_files(record: Record, folder: Path) -> list[Path]:
+    """Write the files of a run into its folder, as far as its record has what they show; return
     where they are."""
-    allocations = records.read(folder).allocations
+    allocations = record.allocations
     if not allocations or not allocations.groups:
         return []
     texts = {}

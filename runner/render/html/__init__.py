@@ -19,15 +19,19 @@ def write_page(folder: Path) -> Path:
     """Write `report.html` of the run or the sweep in `folder`, whole or not at all; return where
     it is."""
     if (folder / RECORD_FILE).exists():
-        from runner.render.html.run_page import draw_run_page
+        return write_run_page(records.read(folder), folder)
+    from runner.render.html.sweep_page import draw_sweep_page
 
-        text = draw_run_page(records.read(folder), folder)
-    else:
-        from runner.render.html.sweep_page import draw_sweep_page
-
-        found, unreadable = records.read_each(records.find(folder), _read_lightened)
-        text = draw_sweep_page([record for _, record in found], folder, unreadable)
+    found, unreadable = records.read_each(records.find(folder), _read_lightened)
+    text = draw_sweep_page([record for _, record in found], folder, unreadable)
     return paths.write_text(folder / REPORT_FILE, text)
+
+
+def write_run_page(record: Record, folder: Path) -> Path:
+    """Write `report.html` of a run; return where it is."""
+    from runner.render.html.run_page import draw_run_page
+
+    return paths.write_text(folder / REPORT_FILE, draw_run_page(record, folder))
 
 
 def _read_lightened(folder: Path) -> Record:

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from runner import metrics, records
+from runner import metrics
 from runner.analysis import growth, selection
 from runner.metrics import METRICS, STEP_SECONDS, TENSOR_PEAK, Rank, list_shown
 from runner.paths import shorten
@@ -29,11 +29,12 @@ _RETRACING = re.compile(
 )
 
 
-def summarize_run(folder: Path, seconds: float | None, is_plain: bool = False) -> str:
+def summarize_run(
+    record: Record, folder: Path, seconds: float | None, is_plain: bool = False
+) -> str:
     """Return what ran, peak, growth, step time, first call against steady, and where it is;
     `is_plain` where it is not for a terminal."""
     out = io.StringIO() if is_plain else sys.stdout
-    record = records.read(folder)
     outcome, device = record.outcome, record.environment.device
     title = " · ".join(filter(None, (selection.name_record(record), device)))
     parameters = record.spec.parameters.items()

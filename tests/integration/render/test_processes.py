@@ -15,8 +15,9 @@ def test_a_page_is_made_without_matplotlib_tensorflow_or_mlflow(run_folder: Path
     heavy = ("matplotlib", "tensorflow", "mlflow", "pandas", "hydra")
     code = (
         "import sys; from pathlib import Path; from runner.render import html; "
-        "from runner.render.files.allocations import write_files; "
-        "folder = Path(sys.argv[1]); html.write_page(folder); write_files(folder); "
+        "from runner.render.files.allocations import write_files; from runner import records; "
+        "folder = Path(sys.argv[1]); html.write_page(folder); "
+        "write_files(records.read(folder), folder); "
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     words = [sys.executable, "-c", code, str(run_folder)]

@@ -92,7 +92,7 @@ def test_what_lies_in_its_folder_is_with_it_and_the_folder_stays_as_it_was(
     location: StoreLocation, outputs: Path, runs: Runs
 ) -> None:
     folder = kept(make_known_run(), outputs / "runs" / "1")
-    write_files(folder)
+    write_files(records.read(folder), folder)
     html.write_page(folder)
     before = sorted(folder.iterdir())
     store_at(location).publish(folder)

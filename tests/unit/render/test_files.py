@@ -18,7 +18,7 @@ from tests.unit.render.known import PEAK_BYTES
 
 
 def test_views_are_the_timeline_the_folded_stacks_and_the_table(run_folder: Path) -> None:
-    timeline, folded, table = write_files(run_folder)
+    timeline, folded, table = write_files(records.read(run_folder), run_folder)
     events = json.loads(timeline.read_text())["traceEvents"]
     assert max(e["args"]["bytes"] for e in events if e["ph"] == "C") == PEAK_BYTES
     sizes = [int(line.rpartition(" ")[2]) for line in folded.read_text().splitlines()]
@@ -29,7 +29,7 @@ def test_views_are_the_timeline_the_folded_stacks_and_the_table(run_folder: Path
 
 
 def test_the_table_of_allocations_sums_to_the_peak(run_folder: Path) -> None:
-    write_files(run_folder)
+    write_files(records.read(run_folder), run_folder)
     with (run_folder / "allocations.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert sum(int(row["bytes"]) for row in rows) == PEAK_BYTES
@@ -44,18 +44,18 @@ def test_the_table_of_allocations_sums_to_the_peak(run_folder: Path) -> None:
 def test_a_run_without_allocations_has_no_views(tmp_path: Path) -> None:
     folder = kept(failed(), tmp_path / "run")
     before = sorted(folder.iterdir())
-    assert write_files(folder) == []
+    assert write_files(records.read(folder), folder) == []
     assert sorted(folder.iterdir()) == before
 
 
 def test_a_record_with_nothing_but_the_contract_s_fields_has_its_table(tmp_path: Path) -> None:
     folder = kept(completed(), tmp_path / "run")
-    assert [each.name for each in write_files(folder)] == ["allocations.csv"]
+    assert [each.name for each in write_files(records.read(folder), folder)] == ["allocations.csv"]
 
 
 def test_nothing_half_written_stays_behind(run_folder: Path) -> None:
     html.write_page(run_folder)
-    write_files(run_folder)
+    write_files(records.read(run_folder), run_folder)
     assert [each.name for each in run_folder.iterdir() if each.name.startswith(".")] == []
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from runner import records
 from runner.allocations import Allocations, Group
 from runner.engine.events import MeasurementEnded, RecordWritten, Result
 from runner.errors import ViewError
@@ -30,7 +31,8 @@ def test_a_folder_in_a_file_s_place_is_one_sentence(blocked: str, sweep_folder: 
 
 def test_a_record_s_files_are_kept_where_its_page_can_t_be_written(run_folder: Path) -> None:
     (run_folder / "report.html").mkdir()
-    event = RecordWritten(cast(Any, SimpleNamespace(folder=run_folder)), is_new=True)
+    run = SimpleNamespace(folder=run_folder, get_record=lambda: records.read(run_folder))
+    event = RecordWritten(cast(Any, run), is_new=True)
     with pytest.raises(ViewError, match=r"report\.html can't be written"):
         RecordFilesListener(has_page=True).on(event)
     assert (run_folder / "allocations.csv").is_file()

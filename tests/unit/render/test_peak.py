@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from runner import records
 from runner.allocations import Allocations, Group, Scope, Split
 from runner.records import Outcome, Status
 from runner.render import peak
@@ -77,7 +78,7 @@ def test_the_table_has_a_row_for_what_one_line_made(tmp_path: Path) -> None:
     import dataclasses
 
     folder = kept(dataclasses.replace(completed(), allocations=ALLOCATIONS), tmp_path / "run")
-    write_files(folder)
+    write_files(records.read(folder), folder)
     with (folder / "allocations.csv").open() as file:
         table = list(csv.DictReader(file))
     assert [(row["file"], row["line"], row["op"], row["bytes"]) for row in table] == [

@@ -28,6 +28,7 @@ from tests.factories import (
     kept,
     measured,
     memory_trial,
+    read_run,
     sweep_of_nine,
     timing_trial,
 )
@@ -170,8 +171,8 @@ def test_a_busy_machine_is_named_where_times_are_read(tmp_path: Path) -> None:
     told = "the machine was busy, load 3.9 on 2 cores"
     assert told not in "\n".join(summarize(tmp_path / "idle", idle))
     assert f"times are unsure: {told} when it began" in summarize(tmp_path / "busy", busy)
-    assert told not in summarize_run(kept(idle, tmp_path / "idle run"), 1.0)
-    assert told in summarize_run(kept(busy, tmp_path / "busy run"), 1.0)
+    assert told not in summarize_run(*read_run(kept(idle, tmp_path / "idle run")), 1.0)
+    assert told in summarize_run(*read_run(kept(busy, tmp_path / "busy run")), 1.0)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,9 @@ def test_a_peak_that_varies_is_a_range_wherever_it_stands(tmp_path: Path) -> Non
     lines = summarize(tmp_path / "sweep", *cells)
     views = {
         "the sweep's table": "\n".join(lines),
-        "the run's summary": summarize_run(tmp_path / "sweep" / "0", None, is_plain=True),
+        "the run's summary": summarize_run(
+            *read_run(tmp_path / "sweep" / "0"), None, is_plain=True
+        ),
         "the note": write_note(cells[0], tmp_path),
         "the head of the run's page": write_document("", draw_head(cells[0])),
         "the page's table": parse_page(html.write_page(tmp_path / "sweep").read_text())
@@ -276,10 +279,10 @@ def test_figures_say_what_they_leave_out(tmp_path: Path) -> None:
     kept(dataclasses.replace(pooled, allocations=live), tmp_path / "one")
     kept(completed(), tmp_path / "other")
 
-    text = summarize_run(tmp_path / "one", 3.0)
+    text = summarize_run(*read_run(tmp_path / "one"), 3.0)
     assert "not counted: the text of 3 string tensors; the host peak has them" in text
     assert "without the memory of its 2 child processes" in text
-    assert "not counted" not in summarize_run(tmp_path / "other", 3.0)
+    assert "not counted" not in summarize_run(*read_run(tmp_path / "other"), 3.0)
 
 
 def without_examples(record: Record) -> Record:
@@ -300,7 +303,7 @@ def test_the_batch_stands_where_the_code_reads_it(tmp_path: Path) -> None:
     }
     for number, (title, record) in enumerate(titles.items()):
         folder = kept(record, tmp_path / str(number))
-        assert summarize_run(folder, None, is_plain=True).split("\n")[1] == title.strip()
+        assert summarize_run(*read_run(folder), None, is_plain=True).split("\n")[1] == title.strip()
 
 
 def test_a_sweep_over_a_batch_size_that_no_cell_read_says_so(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from runner.render.files.note import write_note
 from runner.render.html.run_page import draw_run_page
 from runner.render.text.run_summary import summarize_run
 from runner.render.words import describe_interval, describe_time
-from tests.factories import completed, kept, measured, memory_trial, timing_trial
+from tests.factories import completed, kept, measured, memory_trial, read_run, timing_trial
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_ends_that_say_nothing_are_printed_nowhere(tmp_path: Path, spread: float
     low, high = record.intervals["step_seconds"]
     assert (high / low <= 4) is (spread == 1.5)
     views = (
-        summarize_run(kept(record, tmp_path / "run"), None, is_plain=True),
+        summarize_run(*read_run(kept(record, tmp_path / "run")), None, is_plain=True),
         draw_run_page(record, tmp_path),
         write_note(record, tmp_path),
     )
