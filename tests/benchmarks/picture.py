@@ -25,7 +25,7 @@ FRAMES = 30
 
 _FRAMES = """
 const [kind, frames] = arguments;
-const figure = document.querySelector(".lives").lives.figures[0], { canvas } = figure;
+const figure = document.querySelector(".lives").lives.figure, { canvas } = figure;
 const box = canvas.getBoundingClientRect();
 const settle = () => { for (const each of [figure.canvas, figure.over]) {
   each.getContext("2d").getImageData(0, 0, 1, 1); } };
@@ -75,7 +75,7 @@ def _measure(browser: Any, count: int, folder: Path) -> None:
     browser.get(path.as_uri())
     browser.execute_script("document.querySelector('.lives').scrollIntoView()")
     while not browser.execute_script(
-        "return Boolean(document.querySelector('.lives').lives.figures[0].field)"
+        "return Boolean(document.querySelector('.lives').lives.figure.field)"
     ):
         time.sleep(0.1)
     pointing, zooming, whole = (_frame(browser, kind) for kind in ("pointing", "zooming", "whole"))

@@ -9,8 +9,6 @@ class Figure extends Drawing {
     this.root = root;
     this.card = root.querySelector(".lives-tensor");
     this.table = root.querySelector("table");
-    this.select = root.querySelector("select");
-    this.select?.addEventListener("change", () => whole.choose(this, Number(this.select.value)));
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.plot);
   }

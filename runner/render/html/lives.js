@@ -1,21 +1,17 @@
-// The figures of a page that share their colours and their scale of bytes: one of a run, two of a
-// sweep. Without the script the table of what is live at the peak stands alone.
+// The figure of a page: its colours and its scale of bytes. Without the script the table of what is
+// live at the peak stands alone.
 
 const COLOURS = 8;
 const BY = ["line", "layer", "op", "kind"];
 
-// All figures that share colours and the scale of bytes.
 class Whole {
   constructor(root) {
     this.root = root;
-    this.cells = [...root.querySelectorAll(".told")];
-    this.opened = new Map();
     this.by = "line";
     this.lit = null;
     this.scheme = scheme();
     this.controls();
-    const places = [...root.querySelectorAll(".lives-figure")];
-    this.figures = places.map((each) => new Figure(this, each));
+    this.figure = new Figure(this, root.querySelector(".lives-figure"));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
       this.scheme = scheme();
       this.draw();
@@ -24,26 +20,10 @@ class Whole {
 
   get readable() { return { bytes: readableBytes, time: readableTime }; }
 
-  async open(cell) {
-    if (!this.opened.has(cell)) {
-      const data = await unpack(this.cells[cell].dataset.lives);
-      this.opened.set(cell, new Lives(data, Number(this.root.dataset.depth)));
-    }
-    return this.opened.get(cell);
-  }
-
   async start() {
-    for (const figure of this.figures) {
-      figure.show(await this.open(Number(figure.root.dataset.cell)));
-    }
-    for (const each of this.root.querySelectorAll("[hidden]:not(.told)")) each.hidden = false;
-    for (const each of this.root.querySelectorAll("h3")) each.hidden = true;  // the choice says it
-    this.renew();
-  }
-
-  async choose(figure, cell) {
-    figure.show(await this.open(cell));
-    figure.root.querySelector("h3").textContent = this.cells[cell].dataset.name;
+    const { lives, depth } = this.root.dataset;
+    this.figure.show(new Lives(await unpack(lives), Number(depth)));
+    for (const each of this.root.querySelectorAll("[hidden]")) each.hidden = false;
     this.renew();
   }
 
@@ -74,20 +54,19 @@ class Whole {
   }
 
   reset() {
-    for (const figure of this.figures) figure.view = [0, figure.lives.end];
-    this.bytes = [0, 1.04 * Math.max(...this.figures.map((figure) => figure.lives.highest))];
+    const { lives } = this.figure;
+    this.figure.view = [0, lives.end];
+    this.bytes = [0, 1.04 * lives.highest];
     this.zoomed();
   }
 
   zoomed() {
-    this.back.disabled = !this.bytes[0]
-      && this.figures.every(({ view, lives }) => view[0] === 0 && view[1] === lives.end);
+    const { view, lives } = this.figure;
+    this.back.disabled = !this.bytes[0] && view[0] === 0 && view[1] === lives.end;
     this.draw();
   }
 
-  draw() {
-    for (const figure of this.figures) figure.draw();
-  }
+  draw() { this.figure.draw(); }
 
   recolour() {
     this.rank();
@@ -95,16 +74,12 @@ class Whole {
     this.draw();
   }
 
-  // The largest groups at the peaks that are shown get a colour each, the others one together.
+  // The largest groups at the peak get a colour each, the others one together.
   rank() {
-    this.sums = this.figures.map((figure) => figure.lives.atPeak(this.by));
-    const all = new Map();
-    for (const sums of this.sums) {
-      for (const [group, size] of sums) all.set(group, Math.max(size, all.get(group) || 0));
-    }
-    const { parts } = this.figures[0].lives;
+    this.sums = this.figure.lives.atPeak(this.by);
+    const { parts } = this.figure.lives;
     const order = this.by === "kind" ? parts.map(([name]) => name)
-      : [...all.keys()].sort((one, other) => all.get(other) - all.get(one));
+      : [...this.sums.keys()].sort((one, other) => this.sums.get(other) - this.sums.get(one));
     this.ranked = new Map(order.slice(0, COLOURS).map((group, at) => [group, at]));
   }
 
@@ -123,23 +98,18 @@ class Whole {
   // Each colour with its group and its bytes at the peak; pressed, it alone is lit.
   legend() {
     const root = this.root.querySelector(".lives-legend");
-    const total = this.sums.map((sums) => {
-      const found = new Map();
-      for (const [group, size] of sums) {
-        const name = this.nameOf(group);
-        found.set(name, (found.get(name) || 0) + size);
-      }
-      return found;
-    });
-    const names = [...this.ranked.keys(), ""]
-      .filter((name) => total.some((each) => each.get(name)));
+    const total = new Map();
+    for (const [group, size] of this.sums) {
+      const name = this.nameOf(group);
+      total.set(name, (total.get(name) || 0) + size);
+    }
+    const names = [...this.ranked.keys(), ""].filter((name) => total.get(name));
     const made = names.map((name) => {
-      const sizes = total.map((each) => readableBytes(each.get(name) || 0)).join(" · ");
-      const code = this.by === "line" && name
-        ? this.figures.map((figure) => figure.lives.code(name)).find(Boolean) : "";
+      const size = readableBytes(total.get(name));
+      const code = this.by === "line" && name ? this.figure.lives.code(name) : "";
       const shown = this.by === "line" ? name.split("/").at(-1) : name;
       const button = element("button", "", element("i", `key ${this.classOf(name)}`),
-        element("b", "", sizes), element("span", "", shown || "all others"));
+        element("b", "", size), element("span", "", shown || "all others"));
       if (code) button.append(element("code", "", code));
       button.type = "button";
       button.title = code ? `${name}\n${code}` : name;

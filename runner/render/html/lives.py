@@ -21,15 +21,11 @@ from runner.analysis.selection import CellGrid
 from runner.metrics import format_bytes, format_seconds
 from runner.render import peak
 from runner.render.html import lives_layout
-from runner.render.html.elements import Node, tag
+from runner.render.html.elements import tag
 from runner.render.html.lives_layout import BandStack
 from runner.render.words import count_things, format_exact_bytes
 from runner.sanitize import make_printable
 
-MOST_CELLS = 60
-"""A sweep's page shows so many cells: those with the highest peaks."""
-LEAST_BESIDE = 1 / 6
-"""The share of the highest peak from which on a picture on its scale is not empty."""
 _ROWS = 40
 """The table beside the figure has so many rows; figure.js has the same number."""
 
@@ -64,87 +60,55 @@ class CellLives:
 def draw_lives(allocations: Allocations) -> Iterator[Element]:
     """Draw the lives of one run, where its record has them, as older ones don't."""
     if allocations.lives:
-        yield _draw_cells([CellLives("this run", allocations)], [0])
+        yield _draw_cell(CellLives("this run", allocations))
 
 
-def draw_two_lives(grid: CellGrid) -> Iterator[Element]:
-    """Draw two cells side by side, at first the highest peak and the lowest of which something is
-    to be seen beside it; where there is none, the highest alone."""
+def draw_highest_lives(grid: CellGrid) -> Iterator[Element]:
+    """Draw the lives of a sweep's cell with the highest peak, under its name."""
     cells = [
-        CellLives(grid.label(each), each.allocations)
-        for each in grid.records
-        if each.allocations and each.allocations.lives
+        CellLives(grid.label(record), record.allocations)
+        for record in grid.records
+        if record.allocations and record.allocations.lives
     ]
-    highest = sorted(cells, key=lambda cell: -cell.allocations.total_bytes)[:MOST_CELLS]
-    shown = [cell for cell in cells if any(cell is each for each in highest)]
-    sizes = [cell.allocations.total_bytes for cell in shown]
-    if not shown:
-        return
-    first = sizes.index(max(sizes))
-    beside = [
-        number
-        for number, size in enumerate(sizes)
-        if number != first and size >= max(sizes) * LEAST_BESIDE
-    ]
-    if beside:
-        yield _draw_cells(shown, sorted((first, min(beside, key=sizes.__getitem__))))
-    else:
-        yield _draw_cells([shown[first]], [0])
+    if cells:
+        highest = max(cells, key=lambda cell: cell.allocations.total_bytes)
+        yield tag("h3", highest.name)
+        yield _draw_cell(highest)
 
 
-def _draw_cells(cells: Sequence[CellLives], chosen: Sequence[int]) -> Element:
-    figures = (_draw_figure(cells, number) for number in chosen)
-    data = (
-        tag("i.told", hidden=True, data_name=cell.name, data_lives=pack_lives(cell))
-        for cell in cells
-    )
+def _draw_cell(cell: CellLives) -> Element:
     return tag(
         "div.lives",
         tag("div.lives-controls", hidden=True),
-        tag("div.lives-figures" + ".two" * (len(chosen) > 1), figures),
+        _draw_figure(cell),
         tag("div.legend.lives-legend", hidden=True),
-        tag("p.note", _explain(cells)),
-        data,
-        data_depth=lives_layout.find_layer_depth([cell.stack for cell in cells]),
+        tag("p.note", _explain(cell)),
+        data_lives=pack_lives(cell),
+        data_depth=lives_layout.find_layer_depth([cell.stack]),
     )
 
 
-def _explain(cells: Sequence[CellLives]) -> str:
-    lives = cells[0].stack.lives
-    blocks = any(kind.block_bytes for cell in cells for kind in cell.stack.lives.kinds)
-    if len(cells) > 1:
-        words = (
-            "Bytes on one scale, each as wide as its own step; the smallest and shortest lives of "
-            "a cell are one band. The upper edge is the exact curve of live bytes."
-        )
-    else:
-        tensors, rest = sum(band.tensors for band in lives.bands), lives.rest_count
-        words = f"{count_things(tensors, 'tensor')} in {count_things(len(lives.bands), 'band')}"
-        words += f", {rest:,} that were small or short-lived as one" if rest else ""
-        words += (
-            ": those that came and went together are one. The upper edge is the exact curve of "
-            "live bytes; where the screen has less room than there are events, it shows the "
-            "highest."
-        )
-    return f"{words} {_FREED}{_BLOCKS if blocks else ''}"
+def _explain(cell: CellLives) -> str:
+    lives = cell.stack.lives
+    tensors, rest = sum(band.tensors for band in lives.bands), lives.rest_count
+    words = f"{count_things(tensors, 'tensor')} in {count_things(len(lives.bands), 'band')}"
+    words += f", {rest:,} that were small or short-lived as one" if rest else ""
+    blocks = _BLOCKS if any(kind.block_bytes for kind in lives.kinds) else ""
+    return (
+        f"{words}: those that came and went together are one. The upper edge is the exact curve of "
+        "live bytes; where the screen has less room than there are events, it shows the highest. "
+        f"{_FREED}{blocks}"
+    )
 
 
-def _draw_figure(cells: Sequence[CellLives], number: int) -> Element:
-    cell = cells[number]
-    choice: list[Node] = []
-    if len(cells) > 1:
-        options = (tag("option", each.name, value=at, selected=at == number)
-                   for at, each in enumerate(cells))  # fmt: skip
-        choice = [tag("h3", cell.name), tag("select", options, hidden=True, aria_label="cell")]
+def _draw_figure(cell: CellLives) -> Element:
     label = f"Live tensors of {cell.name}, {_KEYS}"
     plot = tag("canvas", tabindex=0, role="img", aria_label=label)
     return tag(
         "div.lives-figure",
-        choice,
         tag("div.lives-plot", plot, tag("canvas.over", aria_hidden="true"), hidden=True),
         tag("div.lives-tensor", aria_live="polite", hidden=True),
         _draw_table(cell),
-        data_cell=number,
     )
 
 

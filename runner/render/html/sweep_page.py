@@ -27,7 +27,7 @@ from runner.render.conclusion import (
 )
 from runner.render.html import charts, peak_sections, provenance
 from runner.render.html.elements import Node, draw_sections, tag, write_document
-from runner.render.html.lives import draw_two_lives
+from runner.render.html.lives import draw_highest_lives
 from runner.render.html.scales import LogScale
 from runner.render.html.scaling import draw_scaling
 from runner.render.html.search import SearchSection
@@ -62,7 +62,7 @@ def draw_sweep_page(
         ("What did not complete", _draw_failures(grid)),
         *((f"Peak memory against {axis}", draw_scaling(grid, axis)) for axis in grid.axes()),
         ("What leaks", _draw_leaks(grid)),
-        ("Every tensor of the peak's step", draw_two_lives(grid)),
+        ("Every tensor of the peak's step", draw_highest_lives(grid)),
         ("More", _draw_more(grid, effects, provenance.find_sweep_command(folder, grid.cells))),
     ]
     sentences = [search.write_sentence()] if search else list_sentences(grid, effects)
