@@ -44,7 +44,8 @@ def run(options: argparse.Namespace) -> int:
     location = locate_store(choose_store(options.settings), paths.find_outputs())
     results = []
     for published in publish_all(_list_folders(named), open_store(location)):
-        what = ": report" if published.table else ""
+        is_run = (Path(published.folder) / records.RECORD_FILE).exists()
+        what = "" if is_run else ": report"
         page, problem = published.page, published.problem
         results.append({"folder": published.folder, "page": page, "problem": problem})
         if not options.json:

@@ -65,12 +65,17 @@ class MetricPoint:
     step: int = 0
 
 
+def find_kind(folder: Path) -> str:
+    """Return what a folder with several cells is: `fit`, `leak`, `claim` or `sweep`."""
+    kind = folder.resolve().parent.parent.name.removesuffix("s")
+    return kind if kind in ("fit", "leak", "claim") else "sweep"
+
+
 def name_parent(sweep: SweepPlace, scenario: str, folder: Path) -> str:
     """Return what a sweep varies, `loops: scenario, iterations`: the name of the run above its
     cells. Of a fit, a leak hunt or claims it begins with that; a hunt that varies nothing is named
     by its scenario."""
-    kind = folder.parent.parent.name.removesuffix("s")
-    kind = kind if kind in ("fit", "leak", "claim") else "sweep"
+    kind = find_kind(folder)
     fields = ", ".join(field.rpartition(".")[2] for field in sweep.swept)
     return make_printable(f"{sweep.experiment or kind}: {fields or scenario}")[:250]
 

@@ -49,6 +49,7 @@ from runner.store.content import (
     STARTED,
     RunContent,
     describe_record,
+    find_kind,
     find_start,
     list_artifacts,
     name_parent,
@@ -145,8 +146,9 @@ class MlflowStore:
                 status = "KILLED" if stopped else "FINISHED"
                 self._client.set_terminated(run.info.run_id, status, ended)
         whole = self._location.make_stored_run(self._experiment, run.info.run_id)
-        is_swept = folder.resolve().parent.parent.name == "sweeps"  # its cells are alternatives
-        return replace(whole, view=self.save_view(name)) if is_swept else whole
+        if find_kind(folder) != "sweep":  # its cells are no alternatives
+            return whole
+        return replace(whole, view=self.save_view(name))
 
     def save_view(self, sweep: str | None) -> Links:
         """Save the view of a sweep, or of all runs, and return its pages."""
