@@ -279,6 +279,8 @@ class ProgramFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The statements after the place where it was stopped, each with its line."""
     step: str | None = None
     """The step as `scenario.step` names it, where it was named or sought."""
+    begin_unseen: bool = False
+    """The first step was seen only as it ended: it is a part of the build."""
 
 
 class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):

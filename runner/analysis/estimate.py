@@ -77,8 +77,14 @@ def list_samples(trials: Sequence[Trial], name: str, spec: Spec) -> list[float]:
     elif name in _GROWTH:
         return growth.list_rates(_judge_growth(trials, name), most=metric.source == "timing")
     else:
-        values = [_READ[name](trial) for trial in evidence]
+        values = [_READ[name](trial) for trial in evidence if not _hides_begin(trial, name)]
     return [value for value in values if value is not None]
+
+
+def _hides_begin(trial: Trial, name: str) -> bool:
+    """Return True if the metric needs the moment of the first step's begin, which was not seen."""
+    program = trial.facts.program
+    return program is not None and program.begin_unseen and name in _NEED_FIRST_BEGIN
 
 
 def list_steady_seconds(trial: Trial) -> Sequence[float]:
@@ -114,6 +120,13 @@ _GROWTH: dict[str, Callable[[Trial], ProcessGrowth | None]] = {
     TENSOR_GROWTH: growth.judge_tensors,
     HOST_GROWTH: growth.judge_host,
 }
+
+_NEED_FIRST_BEGIN = (
+    "build_seconds",
+    "first_call_seconds",
+    "first_call_host_bytes",
+    "first_call_tensor_peak_bytes",
+)
 
 _READ: dict[str, Callable[[Trial], float | None]] = {
     "tensor_peak_bytes": lambda trial: trial.facts.tensor_peak_bytes,
@@ -273,6 +286,8 @@ def _explain_unknown(trials: Sequence[Trial], metric: Metric, spec: Spec) -> str
         if reason := (trial.facts.unavailable or {}).get(metric.name):
             return reason
     for trial in completed:
+        if _hides_begin(trial, metric.name):
+            return "where the first step begins was not seen; say scenario.step=MODULE:FUNCTION"
         if (program := trial.facts.program) and program.why_unknown:
             return program.why_unknown
     if metric.name in _GROWTH and (found := _judge_growth(trials, metric.name)):

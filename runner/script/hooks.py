@@ -23,14 +23,14 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import CodeType, FrameType, ModuleType
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from runner.script.marks import StepKind, StepMarks
 from runner.script.repeated_calls import CalledFunction, name_function
 
 _MOST_CANDIDATES = 20
-"""So many functions may be called between the making of an optimizer and its first update, before
-it is given up to find out where the first step begins."""
+"""Functions and tapes between the making of an optimizer and its first update that may be the begin
+of the first step; after so many the search for it is given up."""
 
 
 class _SteppingFunction(NamedTuple):
@@ -74,6 +74,8 @@ class ScriptHooks:
         """What a step is, in words, by the code of a named function: as a tf.function that is made
         of it, or bound to an object, is another one than the name stands for."""
         self._candidates = 0
+        self._without_update: WeakSet[Any] = WeakSet()
+        """Functions that were called and had no update, as one that evaluates: no candidates."""
         self._executing_eagerly = context.executing_eagerly
         self._default_graph = ops.get_default_graph
         self._replace(Function, "__call__", self._wrap_function)
@@ -181,7 +183,7 @@ class ScriptHooks:
             is_candidate = False
             if known is not None:
                 marks.begin(known.kind)
-            elif marks.is_building and self._may_begin():
+            elif marks.is_building and function not in self._without_update and self._may_begin():
                 is_candidate = True
                 marks.begin(StepKind.UPDATE)
             self._outermost = function
@@ -195,6 +197,7 @@ class ScriptHooks:
                 marks.end(known.kind, known.label)
             elif is_candidate:
                 marks.void_update()
+                self._without_update.add(function)
             return result
 
         return through

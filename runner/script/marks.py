@@ -54,6 +54,8 @@ class StepMarks:
     label: str | None = None
     """What a step is, in words."""
     steps: int = 0
+    is_begin_unseen: bool = False
+    """The first step was seen only as it ended."""
     is_stopped: bool = False
     start_anew: str | None = None
     """What the trial has to know as it begins anew: the name of the kind that counts, where another
@@ -87,6 +89,7 @@ class StepMarks:
         if self.is_stopped:
             raise ScriptStopped  # it was caught, and the script went on
         if self._at not in (Phase.FIRST_CALL, Phase.STEPS):
+            self.is_begin_unseen |= self.is_building
             self.begin(kind, label)
         self.label = self.label or label
         self._advance(None)

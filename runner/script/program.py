@@ -102,6 +102,7 @@ class ScriptRun:
                 left_out,
                 not_reached,
                 step if is_named else None,
+                marks.is_begin_unseen,
             )
         )
         exits.run()

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from runner.records import Record
 from tests.conftest import MeasureWords
 
@@ -64,6 +66,42 @@ def test_a_function_that_is_named_is_a_step(measure: MeasureWords) -> None:
     record = measure(*as_words("generate.py"), "scenario.step=generate:next_token")
     assert seen(record) == (6, "each call of generate:next_token")
     assert record.metrics["tensor_growth_bytes_per_step"] == 4 * 4  # a token more of each text
+
+
+@pytest.mark.parametrize("learns_from_its_first_call", [True, False])
+def test_a_first_call_has_the_tracing_of_its_step_or_is_unknown(
+    learns_from_its_first_call: bool, measure: MeasureWords, tmp_path: Path
+) -> None:
+    """Other functions are called before, an evaluation or the step itself without its update."""
+    script = tmp_path / "evaluates_first.py"
+    before = "evaluate()" if learns_from_its_first_call else "step(learns=False)"
+    script.write_text(
+        "import time, keras, tensorflow as tf\n"
+        "weight = keras.Variable(tf.ones([1000]))\n"
+        "optimizer = keras.optimizers.SGD(0.1)\n"
+        "optimizer.build([weight])\n"
+        "@tf.function\n"
+        "def evaluate():\n"
+        "    return tf.reduce_sum(weight.value)\n"
+        "@tf.function\n"
+        "def step(learns):\n"
+        "    time.sleep(0.3)\n"
+        "    gradient = 2.0 * weight.value\n"
+        "    if learns:\n"
+        "        optimizer.apply([gradient], [weight])\n"
+        "    return gradient\n"
+        f"for _ in range(30):\n    {before}\n"
+        "for _ in range(9):\n    step(learns=True)\n"
+    )
+    record = measure("scenario=script", f"scenario.path={script}", timing=True)
+    needing = ("build_seconds", "first_call_seconds", "first_call_tensor_peak_bytes")
+    if learns_from_its_first_call:
+        assert record.metrics["first_call_seconds"] > 0.3  # it is traced then
+        assert record.metrics["first_call_tensor_peak_bytes"] >= 4000
+    else:
+        assert [record.metrics[name] for name in needing] == [None] * 3
+        assert all("was not seen" in record.unavailable[name] for name in needing)
+    assert record.metrics["step_seconds"] < 0.3
 
 
 def test_an_exception_and_a_bad_exit_are_failures_with_their_line(

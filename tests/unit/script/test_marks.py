@@ -154,6 +154,16 @@ def test_a_candidate_for_the_first_step_that_is_none_is_part_of_no_phase() -> No
     assert run(script)[1] == ["build 0", *STEPS]  # taken up again
 
 
+def test_a_first_step_that_was_seen_only_as_it_ended_is_told() -> None:
+    assert run(lambda marks: updates(marks, 9))[0].is_begin_unseen
+
+    def begun(marks: StepMarks) -> None:
+        marks.begin(StepKind.UPDATE)
+        updates(marks, 9)
+
+    assert not run(begun)[0].is_begin_unseen
+
+
 def test_a_tape_without_an_update_does_not_hide_the_predictions() -> None:
     def script(marks: StepMarks) -> None:
         marks.begin(StepKind.UPDATE)
