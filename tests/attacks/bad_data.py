@@ -25,7 +25,6 @@ from unittest import mock
 from runner import records, schema
 from runner.__main__ import main
 from runner.allocations import Curve
-from runner.errors import ServerError
 from runner.records import RECORD_FILE, TRIALS_FILE
 from tests.attacks.sweeps import WORDS, PeakOfCell
 from tests.factories import ALLOCATIONS, completed, kept
@@ -295,7 +294,7 @@ def take_words(folder: Path, count: int) -> Iterator[str | None]:
         with (
             mock.patch.dict(os.environ, RUNNER_OUTPUTS=outputs),
             mock.patch("runner.engine.preload.TrialServer", return_value=PeakOfCell()),
-            mock.patch("runner.commands.ui._serve", side_effect=ServerError("It would serve.")),
+            mock.patch("socket.create_server", side_effect=OSError(errno.EADDRINUSE, "in use")),
             chdir(folder),
         ):
             os.environ.pop("RUNNER_CONFIG_DIR", None)
