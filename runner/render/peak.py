@@ -75,7 +75,7 @@ def describe_peak(record: Record) -> str:
     processes = f"in {count_things(len(peaks), 'process', 'processes')}"
     if min(peaks) < max(peaks):
         one_in = repeatability.bound_higher_peaks(len(peaks))
-        more = f"at most 1 in {one_in} others needs more (95 %)"
+        more = f"at most 1 in {one_in} others{_describe_length(record)}"
         more = more if one_in > 1 else "others may need more, how much is not known"
         span = f"{min(peaks):,} to {seen} {processes}"
         return span if find_tolerance(METRICS[TENSOR_PEAK]).same(peaks) else f"{span}; {more}"
@@ -83,6 +83,19 @@ def describe_peak(record: Record) -> str:
         return f"{seen} {processes}; others may need more, how much is not known"
     is_shown = len(peaks) >= repeatability.ALIKE
     return seen if is_shown else f"{seen} {processes}"
+
+
+def _describe_length(record: Record) -> str:
+    """Return the end of "1 in 2 others": of how many steps, where more of them may need more, as
+    the steps of one process peak differently."""
+    tolerance = find_tolerance(METRICS[TENSOR_PEAK])
+    for trial in repeatability.list_memory_trials(record.trials):
+        steps = trial.steps
+        begins, highest = steps.tensor_begin_bytes, steps.tensor_peak_bytes
+        levels = [begin + above for begin, above in zip(begins, highest, strict=True)]
+        if levels and not tolerance.same(levels):
+            return f" of {len(levels) + 1} steps needs more (95 %); a longer run may, too"
+    return " needs more (95 %)"
 
 
 def explain_absence(record: Record) -> str:

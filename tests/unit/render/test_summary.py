@@ -200,6 +200,28 @@ def test_a_peak_that_varies_says_in_how_many_processes_it_was_seen(
 
 
 @pytest.mark.parametrize(
+    ("highest", "says"),
+    [
+        ((120_000, 120_100), "at most 1 in 3 others needs more (95 %)"),  # counts as the same
+        (
+            (120_000, 150_000),
+            "at most 1 in 3 others of 3 steps needs more (95 %); a longer run may, too",
+        ),
+    ],
+)
+def test_a_range_is_of_as_many_steps_where_steps_differ(
+    highest: tuple[int, int], says: str
+) -> None:
+    trials = [
+        memory_trial(500_000 + 9_000 * index, live_bytes=(40_000,) * 2, index=index)
+        for index in range(8)
+    ]
+    steps = msgspec.structs.replace(trials[3].steps, tensor_peak_bytes=highest)
+    trials[3] = dataclasses.replace(trials[3], steps=steps)
+    assert describe_peak(measured(*trials)).endswith(f"8 processes; {says}")
+
+
+@pytest.mark.parametrize(
     ("courses", "says"),
     [
         ("abc", "500,000 bytes in 3 processes; others may need more, how much is not known"),
