@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from runner import records
+from runner.config import Tracking
+from runner.store.background import BackgroundPublisher
 
 WORDS = ("-m", "scenario=tensor_per_step", "scenario.elements=10")
 BRIEF = ("measure.timing_processes=1", "measure.steps=5", "measure.max_seconds=0.1")
@@ -97,6 +99,7 @@ def main() -> None:
     sweep_of(10, "tracking=local")
     table_of(10_000)
     store_of(200)
+    store_beside(200)
 
 
 def plan_of(cells: int) -> None:
@@ -171,6 +174,28 @@ def store_of(count: int) -> None:
         f"{1000 * (seconds - start) / (count - 1):.0f} ms a run  [at most 100], "
         f"{1000 * (used - start_used) / (count - 1):.0f} ms of processor time"
     )
+
+
+def store_beside(count: int) -> None:
+    """Wall time of a run in the store as a measurement has it published, with its page drawn."""
+    with tempfile.TemporaryDirectory() as name:
+        copy_run(Path(name), count)
+        folders = records.find(Path(name) / "copies")
+        publish_beside(Path(name), folders[:1])  # which makes the store
+        start = publish_beside(Path(name), folders[:1])
+        seconds = publish_beside(Path(name), folders) - start
+    print(
+        f"the same beside a measurement: {1000 * seconds / (count - 1):.0f} ms a run  [at most 100]"
+    )
+
+
+def publish_beside(outputs: Path, folders: Sequence[Path]) -> float:
+    started = time.monotonic()
+    publisher = BackgroundPublisher(Tracking("local", None, "runner"), outputs, outputs / "log")
+    for folder in folders:
+        publisher.publish(folder)
+    assert not any(published.problem for published in publisher.finish())
+    return time.monotonic() - started
 
 
 def publish(outputs: str, what: str) -> tuple[float, float]:
