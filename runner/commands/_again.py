@@ -67,7 +67,6 @@ def find_run(word: str) -> tuple[Path, Record]:
 
 def check_origin(folder: Path, record: Record, is_trusted: bool) -> None:
     """Show what a record from elsewhere would run; raise `BadInput` unless it is trusted."""
-
     if is_own(folder):
         return
     where = paths.shorten(folder)
@@ -84,7 +83,6 @@ def check_origin(folder: Path, record: Record, is_trusted: bool) -> None:
 
 def _compose_again(record: Record, folder: Path, tracking: Sequence[str]) -> Plan:
     """Return the plan of the words that tell all that the record was asked for."""
-
     where = paths.shorten(folder)
     if record.outcome.status == "unsupported":
         raise BadInput(
@@ -116,7 +114,6 @@ def _compose_again(record: Record, folder: Path, tracking: Sequence[str]) -> Pla
 
 def _read_tracking(folder: Path) -> list[str]:
     """Return the words for the run's store, as far as its configuration is there."""
-
     store = read_kept_tracking(folder / CONFIG_FILE)
     if "kind" not in store:
         return []
@@ -126,7 +123,6 @@ def _read_tracking(folder: Path) -> list[str]:
 
 
 def _render(then: Path, old: Record, now: Path, new: Record, as_json: bool) -> str:
-
     pair = Pair(old, new, "then", "now")
     result = comparison.compare([pair])
     # What was asked for; then versions, flags, machine, code.

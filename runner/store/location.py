@@ -30,7 +30,6 @@ class StoredRun:
     """A record's run in MLflow, or a sweep's, and the address of its page."""
 
     run_id: str
-    experiment_id: str
     page: str
     view: Links | None = None
     """The pages of a sweep's cells."""
@@ -67,7 +66,7 @@ class StoreLocation:
     def make_stored_run(self, experiment_id: str, run_id: str) -> StoredRun:
         """Return a run with the address of its page."""
         page = f"{self.pages}/#/experiments/{experiment_id}/runs/{run_id}"
-        return StoredRun(run_id, experiment_id, f"{page}?workflowType=machine_learning")
+        return StoredRun(run_id, f"{page}?workflowType=machine_learning")
 
     def make_links(self, experiment_id: str, key: str) -> Links:
         """Return the pages of a saved view.

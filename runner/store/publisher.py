@@ -66,10 +66,9 @@ class Publisher:
             if stored.view is None:
                 return Published(where, stored.page)
             return Published(where, stored.page, stored.view.runs, stored.view.comparison)
-        except StoreOutOfReach as error:
-            self._silent = error
-            return describe_problem(error, where)
         except RunnerError as error:
+            if isinstance(error, StoreOutOfReach):
+                self._silent = error
             return describe_problem(error, where)
 
 

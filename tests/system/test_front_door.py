@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from runner import paths, records
+from tests.disks import mount_disk
 
 ENDLESS = ("scenario=python_loop", "scenario.iterations=2000000000", "tracking=none")
 
@@ -137,13 +138,8 @@ def test_ctrl_c_while_tensorflow_loads_leaves_no_folder(outputs: Path, tmp_path:
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system with room for a log and a trial, and not for a record as well."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with mount_disk(tmp_path / "disk", "16k") as disk:
+        yield disk
 
 
 def test_a_full_disk_is_one_message_that_says_what_is_kept_and_how_to_go_on(

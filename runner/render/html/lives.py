@@ -84,7 +84,7 @@ def _draw_cell(cell: CellLives) -> Element:
         tag("div.legend.lives-legend", hidden=True),
         tag("p.note", _explain(cell)),
         data_lives=pack_lives(cell),
-        data_depth=lives_layout.find_layer_depth([cell.stack]),
+        data_depth=lives_layout.find_layer_depth(cell.stack),
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -125,16 +125,14 @@ def find_layer(kind: TensorKind, depth: int) -> str:
     return "/".join(parts[:depth])
 
 
-def find_layer_depth(stacks: Sequence[BandStack]) -> int:
+def find_layer_depth(stack: BandStack) -> int:
     """Return how many parts of a scope tell layers apart: as many as leave few that hold most."""
-    deepest = max(
-        (kind.scope.count("/") + 1 for each in stacks for kind in each.lives.kinds), default=1
-    )
+    kinds = stack.lives.kinds
+    deepest = max((kind.scope.count("/") + 1 for kind in kinds), default=1)
     for depth in range(deepest, 1, -1):
         sizes: Counter[str] = Counter()
-        for each in stacks:
-            for (band, _, _), _ in each.list_live(each.peak):
-                sizes[find_layer(each.lives.kinds[band.kind], depth)] += band.bytes
+        for (band, _, _), _ in stack.list_live(stack.peak):
+            sizes[find_layer(kinds[band.kind], depth)] += band.bytes
         largest = sum(size for _, size in sizes.most_common(MOST_LAYERS))
         if largest >= LEAST_SHARE * sizes.total():
             return depth

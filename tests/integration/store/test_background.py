@@ -24,6 +24,7 @@ from runner.store import background
 from runner.store.background import BackgroundPublisher
 from runner.store.location import StoreLocation, write_publish_command
 from runner.store.publisher import Published
+from tests.disks import mount_disk
 from tests.factories import completed, kept, sweep_of_nine
 from tests.stores import LOCAL, Runs, make_anew
 
@@ -436,13 +437,8 @@ def test_a_process_that_was_killed_is_a_problem(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system with room for a store and little more."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1400k", "tmpfs", str(disk)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with mount_disk(tmp_path / "disk", "1400k") as disk:
+        yield disk
 
 
 def test_a_full_disk_is_a_problem(small_disk: Path, tmp_path: Path) -> None:

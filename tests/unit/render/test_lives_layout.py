@@ -103,6 +103,6 @@ def test_a_step_without_any_tensor_is_an_empty_stack() -> None:
 
 
 def test_layers_are_told_apart_as_deep_as_few_of_them_hold_most() -> None:
-    assert lives_layout.find_layer_depth([lives_layout.stack_bands(KNOWN)]) == 3
+    assert lives_layout.find_layer_depth(lives_layout.stack_bands(KNOWN)) == 3
     names = {lives_layout.find_layer(kind, 3) for kind in KNOWN.kinds}
     assert names == {"net/dense/kernel", "net/dense", ""}
