@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from runner.cell import Cell, Plan
 from runner.compose import composition
 from runner.config import Tracking
-from runner.engine.signals import stop_on_signals
 from runner.errors import BadInput
+from runner.signals import stop_on_signals
 
 
 def compose_plan(words: Sequence[str], alone: str = "") -> Plan:

@@ -23,9 +23,9 @@ from pathlib import Path
 from runner import paths
 from runner.commands import Parser
 from runner.commands._store import choose_store, open_store
-from runner.engine.signals import stop_on_signals
 from runner.errors import BadInput, Interrupted, ServerError
 from runner.sanitize import make_printable
+from runner.signals import stop_on_signals
 from runner.store.location import StoreLocation, locate_store, make_python_path
 from runner.versions import describe_untried
 

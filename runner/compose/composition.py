@@ -38,6 +38,7 @@ from runner.compose.words import (
 from runner.config import format_word
 from runner.errors import BadInput
 from runner.masking import MASK, mask_value, may_hold_secrets
+from runner.signals import raise_if_stopped
 
 
 def compose_plan(words: Sequence[str]) -> Plan:
@@ -170,6 +171,7 @@ def _plan_sweep(opened: Hydra, line: CommandLine, sweep: DictConfig) -> Plan:
     resumed: set[str | None] = set()
 
     def compose(number: int, words: Sequence[str]) -> Cell:
+        raise_if_stopped()
         config = composer.compose_words(number, words)
         resumed.add(config.values.get("resume"))
         return _make_cell(number, config, words)

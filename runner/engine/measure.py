@@ -28,8 +28,8 @@ from runner.engine.events import (
 from runner.engine.open_runs import OpenRuns
 from runner.engine.requests import Executor, Source
 from runner.engine.run import Run
-from runner.engine.signals import defer_signals, stop_on_signals
 from runner.errors import CodeChanged, Interrupted, ServerError, translate_write_error
+from runner.signals import defer_signals, stop_on_signals
 
 
 def measure(

@@ -34,7 +34,6 @@ from runner.config import Device, Experiment
 from runner.engine import environment, folders
 from runner.engine.events import Notifier, PhaseEntered, StepsSought, TrialEnded, TrialStarted
 from runner.engine.run import Run
-from runner.engine.signals import defer_signals
 from runner.errors import Unavailable
 from runner.machine import Machine
 from runner.processes import mallocs
@@ -42,6 +41,7 @@ from runner.processes.children import OnNews
 from runner.processes.server import TrialServer
 from runner.records import Phase, RepeatedCalls, Status, Trial
 from runner.scenario import find_variation
+from runner.signals import defer_signals, raise_if_stopped
 
 _LEAST_BYTES = 2**30
 """A trial is taken to need this before any has been seen: TensorFlow, the tracer, small tensors."""
@@ -141,6 +141,7 @@ def run_trial(server: TrialServer, run: Run, on_news: OnNews = lambda _: None) -
 
 def run_alone(server: TrialServer, run: Run, notify: Notifier) -> EndedTrial:
     """Run the next trial of a run, and notify listeners of it and of its phases."""
+    raise_if_stopped()
     spec = next_trial(run)
     notify(TrialStarted(run, spec))
     if spec.is_timed:  # the parent sleeps while a timing trial runs
@@ -184,6 +185,7 @@ class TrialPool:
         with ThreadPoolExecutor(self.size) as threads:
             try:
                 while waiting or running:
+                    raise_if_stopped()
                     while waiting and self._has_room(waiting[0], running.values()):
                         run = waiting.popleft()
                         notify(TrialStarted(run, next_trial(run)))

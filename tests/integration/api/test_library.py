@@ -16,9 +16,9 @@ import pytest
 
 import runner
 from runner.engine.events import Result
-from runner.engine.signals import stop_on_signals
 from runner.errors import BadInput, Interrupted
 from runner.integrations import api
+from runner.signals import stop_on_signals
 from runner.trial import loader
 from tests import factories
 

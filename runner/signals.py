@@ -14,6 +14,7 @@ _WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _is_deferring = False
 _deferred: list[int] = []
+_received: list[int] = []
 
 
 @contextmanager
@@ -30,16 +31,19 @@ def stop_on_signals() -> Iterator[None]:
     def stop(number: int, _: FrameType | None) -> None:
         for each in _WATCHED:
             signal.signal(each, signal.SIG_IGN)
+        _received.append(number)
         if _is_deferring:
             _deferred.append(number)
         else:
             raise Interrupted(number)
 
+    _received.clear()
     before = {each: signal.signal(each, stop) for each in _WATCHED}
     try:
         yield
     finally:
         _deferred.clear()
+        _received.clear()
         for each, handler in before.items():
             signal.signal(each, handler)
 
@@ -59,3 +63,13 @@ def defer_signals() -> Iterator[None]:
         _is_deferring = False
         if _deferred:  # even where the work failed: the user's wish comes before the error
             raise Interrupted(_deferred.pop())
+
+
+def raise_if_stopped() -> None:
+    """Raise `Interrupted` again, for a loop to call at the start of each of its pieces of work.
+
+    What a signal raised may have been lost: Python 3.11's `int("x")` puts its `ValueError` in its
+    place, and a library may catch everything.
+    """
+    if _received:
+        raise Interrupted(_received[0])
