@@ -337,6 +337,7 @@ class _Finder(MetaPathFinder):
         if change is None:
             return None
         spec = importlib.util.find_spec(fullname)
+        self.changes[fullname] = change  # who looks for a module may not load it
         if spec is not None and spec.loader is not None:
             spec.loader = _Loader(spec.loader, change)
         return spec
@@ -363,4 +364,5 @@ class _Loader(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
+        _FINDER.changes.pop(module.__name__, None)
         self._change(module)

@@ -138,9 +138,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 def _choose_allocator() -> None:
-    from runner.meters.tensor.allocator import choose_exact_allocator
+    from runner.meters.tensor.allocator import choose_exact_allocator, unite_allocators
+    from runner.script.hooks import after_import
 
     choose_exact_allocator()
+    after_import("tensorflow", lambda module: unite_allocators())
 
 
 def _is_asked_for(config: pytest.Config) -> bool:

@@ -28,6 +28,12 @@ from runner.versions import describe_untried
 
 EXACT_ALLOCATOR = "TF_CPU_ALLOCATOR_USE_BFC"
 
+SECOND_ALLOCATOR = (
+    "a graph was made before TensorFlow had a device, so that the copies of arrays and the "
+    "constants of graphs lie in a second allocator (mklcpu), which is not counted"
+)
+UNITED_BY = "call tf.config.list_logical_devices() before the first graph"
+
 
 def choose_exact_allocator() -> None:
     """Ask TensorFlow for the CPU allocator that counts every byte, unless the user said not to."""
@@ -39,13 +45,18 @@ def unite_allocators() -> None:
     before the first graph, of a process whose environment names the allocator."""
     import tensorflow as tf
 
-    name = tf.sysconfig.get_link_flags()[-1].removeprefix("-l:")
-    library = ctypes.CDLL(f"{tf.sysconfig.get_lib()}/{name}")
     try:
-        library._ZN10tensorflow12ProcessState9singletonEv()  # ProcessState::singleton()
+        _load_library()._ZN10tensorflow12ProcessState9singletonEv()  # ProcessState::singleton()
     except AttributeError:
         if not describe_untried("tensorflow", tf.__version__):
             raise
+
+
+def _load_library() -> ctypes.CDLL:
+    import tensorflow as tf
+
+    name = tf.sysconfig.get_link_flags()[-1].removeprefix("-l:")
+    return ctypes.CDLL(f"{tf.sysconfig.get_lib()}/{name}")
 
 
 def name_allocator(kind: str) -> str:
@@ -76,6 +87,8 @@ class AllocatorAccount:
         """Then its figures have the rounding, which depends on where a tensor came to lie."""
         try:
             self.counts_small = self.device == "GPU:0" or is_exact_allocator()
+            if self.device == "CPU:0" and self.counts_small and not are_allocators_united():
+                self.problem = f"{SECOND_ALLOCATOR}; {UNITED_BY}"
             self.forget()
         except ValueError as error:
             self.problem = f"TensorFlow keeps no figures of this allocator ({error})"
@@ -95,8 +108,27 @@ def is_exact_allocator() -> bool:
     where the allocator keeps no figures."""
     import tensorflow as tf
 
-    before = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    before = _read_live_bytes()
     small = tf.fill([7], 1.0)
-    after = tf.config.experimental.get_memory_info("CPU:0")["current"]
+    after = _read_live_bytes()
     del small
-    return bool(after > before)
+    return after > before
+
+
+def are_allocators_united() -> bool:
+    """Return whether the figures of the CPU's exact allocator have what TensorFlow copies of an
+    array, as one shows that its C API is asked for. An array of NumPy's may not be copied."""
+    library = _load_library()
+    library.TF_AllocateTensor.restype = ctypes.c_void_p
+    before = _read_live_bytes()
+    uint8 = 4  # TF_UINT8
+    tensor = library.TF_AllocateTensor(uint8, (ctypes.c_int64 * 1)(7), 1, ctypes.c_size_t(7))
+    after = _read_live_bytes()
+    library.TF_DeleteTensor(ctypes.c_void_p(tensor))
+    return after > before
+
+
+def _read_live_bytes() -> int:
+    import tensorflow as tf
+
+    return int(tf.config.experimental.get_memory_info("CPU:0")["current"])

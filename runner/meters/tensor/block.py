@@ -33,7 +33,14 @@ from runner.errors import Unavailable
 from runner.facts import TrialFacts
 from runner.meters import collector
 from runner.meters.tensor import samples
-from runner.meters.tensor.allocator import EXACT_ALLOCATOR, is_exact_allocator, name_allocator
+from runner.meters.tensor.allocator import (
+    EXACT_ALLOCATOR,
+    SECOND_ALLOCATOR,
+    UNITED_BY,
+    are_allocators_united,
+    is_exact_allocator,
+    name_allocator,
+)
 from runner.meters.tensor.call_recorder import CallRecorder
 from runner.meters.tensor.replay import NoAllocations
 from runner.meters.tensor.tracing import AllocationTracing
@@ -164,6 +171,11 @@ def _find_allocator() -> str:
             "allocator that does not count what is smaller than 262,144 bytes.",
             f"Set {EXACT_ALLOCATOR}=1 in the environment, or import and run nothing of "
             "TensorFlow's before.",
+        )
+    if not are_allocators_united():
+        raise Unavailable(
+            f"{SECOND_ALLOCATOR[0].upper()}{SECOND_ALLOCATOR[1:]}.",
+            f"Set {EXACT_ALLOCATOR}=1 in the environment, and {UNITED_BY}.",
         )
     return name_allocator("cpu")
 

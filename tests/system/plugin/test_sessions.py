@@ -27,8 +27,12 @@ PLUGIN = () if _INSTALLED else ("-p", "runner.integrations.pytest_plugin")
 THEIRS = """
 import unittest
 
+import numpy as np
 import pytest
 import tensorflow as tf
+
+with tf.Graph().as_default():  # before there is a device
+    tf.reshape(tf.ones([6]), tf.constant([2, 3]) + 0)
 
 KEPT = []
 
@@ -103,6 +107,14 @@ def test_is_skipped():
 
 def test_that_nobody_measures():
     tf.ones([10])
+
+
+@pytest.mark.tf_memory(peak="1 kB")
+def test_feeds_an_array():
+    odd = np.zeros(25_001, np.float32)[1:]  # at no multiple of 64, so TensorFlow copies it
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        given = tf.compat.v1.placeholder(tf.float32, [None])
+        session.run(given[0] + 1, {given: odd})
 """
 
 
@@ -145,8 +157,8 @@ def test_a_test_that_keeps_a_tensor_of_each_call_fails_with_its_line(
     said = alone[0].failure("test_keeps_a_tensor_of_each_call")
     assert said is not None
     assert said.startswith("tf_memory: it grows by 40.0 kB (40,000 bytes) a step, above 0 B.")
-    assert re.search(r"40\.0 kB +1 +Fill 1000 x 10 float32 +test_theirs.py:12 +KEPT.append", said)
-    assert "Longer after each call: `KEPT`, a list in test_theirs.py:7" in said
+    assert re.search(r"40\.0 kB +1 +Fill 1000 x 10 float32 +test_theirs.py:16 +KEPT.append", said)
+    assert "Longer after each call: `KEPT`, a list in test_theirs.py:11" in said
     assert alone[0].failure("test_keeps_nothing") is None
 
 
@@ -155,7 +167,7 @@ def test_saving_says_what_it_left_out(alone: tuple[Ran, Path]) -> None:
     (line,) = (each for each in lines if "tf_memory.yaml holds" in each)
     assert "tf_memory.yaml holds 7 figures, 7 of them new and 0 changed; left out: " in line
     assert (
-        "1 test without a limit, or without TensorFlow, 3 tests that failed, 1 skipped test" in line
+        "1 test without a limit, or without TensorFlow, 4 tests that failed, 1 skipped test" in line
     )
 
 
@@ -163,8 +175,14 @@ def test_a_peak_above_its_limit_is_shown_by_line(alone: tuple[Ran, Path]) -> Non
     said = alone[0].failure("test_doubles_a_large_tensor")
     assert said is not None
     assert "its peak of 8.00 MB (8,000,0" in said
-    assert re.search(r"4\.00 MB +\(4,000,0\d\d\).*test_theirs.py:23 +large = large \* 2", said)
+    assert re.search(r"4\.00 MB +\(4,000,0\d\d\).*test_theirs.py:27 +large = large \* 2", said)
     assert "profiler_session" not in said
+
+
+def test_an_array_counts_though_a_graph_was_made_before_there_was_a_device(
+    alone: tuple[Ran, Path],
+) -> None:
+    assert "its peak of 100 kB (100,0" in str(alone[0].failure("test_feeds_an_array"))
 
 
 def test_a_limit_that_is_kept_fails_nothing(alone: tuple[Ran, Path]) -> None:
