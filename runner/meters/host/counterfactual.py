@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 
 from runner.meters.code_owner import RUNNER, SCENARIO, USERS, find_owner, make_relative
 from runner.meters.host import malloc, mappings
@@ -146,5 +147,9 @@ def find_users_line(stack: Iterable[Line]) -> Line | None:
 
 def find_birth(value: object) -> Line | None:
     """Return the user's line that made an object since `tracemalloc` was started."""
-    trace = tracemalloc.get_object_traceback(value)
-    return find_users_line((each.filename, each.lineno) for each in reversed(trace or ()))
+    trace = _tracemalloc._get_object_traceback(value)
+    return _find_users_line(trace) if trace else None
+
+
+# Thousands of objects are asked for, which a few stacks of up to a hundred lines have made.
+_find_users_line = lru_cache(maxsize=4096)(find_users_line)
