@@ -12,6 +12,8 @@ in the way: its modules are found, too, after ours.
 from __future__ import annotations
 
 import errno
+import fcntl
+import glob
 import os
 import re
 import secrets
@@ -164,25 +166,50 @@ def open_text(path: Path) -> Iterator[TextIO]:
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Yield the name to write a file under; renamed after that, it is there whole or not at all."""
-    # A name that nobody can have made a link of before.
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    """Yield the name to write a file under; renamed after that, it is there whole or not at all.
+    What a killed process has left of the same file is removed."""
     try:
-        yield scratch
-        scratch.replace(path)
-    except BaseException as error:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno:  # named by the file that was wanted
+        with _make_scratch(path) as scratch:
+            yield scratch
+            scratch.replace(path)
+    except OSError as error:
+        if error.errno:  # named by the file that was wanted
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
 
-def remove_left_scratch(folder: Path, name: str) -> None:
-    """Remove what a killed process has left of a file that only one process writes."""
-    for left in folder.glob(f".{name}.*"):
+@contextmanager
+def _make_scratch(path: Path) -> Iterator[Path]:
+    """Yield an empty file beside another one, which is locked as long as its writer lives."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*"):
         if re.fullmatch(r"[0-9a-f]{16}", left.suffix[1:]):
-            left.unlink(missing_ok=True)
+            _remove_unlocked(left)
+    while True:
+        # A name that nobody can have made a link of before.
+        scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        lock = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with suppress(OSError):  # a disk without locks: then nobody removes it either
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock).st_nlink:
+            break
+        os.close(lock)  # another process removed it, before it was locked
+    try:
+        yield scratch
+    finally:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def _remove_unlocked(scratch: Path) -> None:
+    """Remove a file whose writer has ended."""
+    with suppress(OSError):
+        lock = os.open(scratch, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            scratch.unlink()
+        finally:
+            os.close(lock)
 
 
 def write_text(path: Path, text: str) -> Path:

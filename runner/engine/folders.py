@@ -78,7 +78,6 @@ def lock_for_measuring(folder: Path, question: Mapping[str, Any] | None) -> Iter
 
 def _keep_question(folder: Path, question: Mapping[str, Any]) -> None:
     path = folder / PLAN_FILE
-    paths.remove_left_scratch(folder, PLAN_FILE)
     text = json.dumps({"schema": 2, **question})
     if not path.exists():
         paths.write_text(path, text)

@@ -255,8 +255,6 @@ def open_run(
     """
     make_log(folder)
     (folder / records.TRIALS_FILE).touch()
-    for name in (CONFIG_FILE, records.RECORD_FILE):
-        paths.remove_left_scratch(folder, name)
     config = folder / CONFIG_FILE
     if not config.exists():
         paths.write_text(config, request.cell.masked or request.cell.composed)
