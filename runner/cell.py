@@ -11,6 +11,7 @@ import msgspec
 
 from runner import paths, schema
 from runner.config import Experiment, format_word
+from runner.overrides import read_overrides
 
 PLAN_FILE = "plan.json"
 """In a sweep's folder: the grid that it was started with."""
@@ -58,7 +59,7 @@ class Cell:
     @property
     def said(self) -> dict[str, str]:
         """Return the overrides by field, a mapping also entry by entry: `{"batch_size": "32"}`."""
-        words = dict(said.lstrip("+").partition("=")[::2] for said in self.overrides)
+        words = read_overrides(self.overrides)
         entries = {
             name: format_word(value)
             for name, value in self.experiment.fields.items()

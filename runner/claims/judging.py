@@ -17,6 +17,7 @@ from runner.claims.verdicts import Judgement, Verdict, Words
 from runner.compose.words import read_value
 from runner.engine import folders
 from runner.errors import BadInput, suggest
+from runner.overrides import split_override
 from runner.records import RECORD_FILE, Record, Status
 
 CLAIMS_FILE = "claims.json"
@@ -53,7 +54,7 @@ def read_request(names: Sequence[str], settings_words: Sequence[str]) -> ClaimsR
     and names choose what of it is printed in full."""
     settings: dict[str, Any] = {}
     for word in settings_words:
-        key = word.partition("=")[0]
+        key, _ = split_override(word)
         if key in settings:
             raise BadInput(f"{key} is given twice.", "Keep one.")
         settings[key] = read_value(word)

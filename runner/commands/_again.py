@@ -28,10 +28,11 @@ from runner.engine.run import CONFIG_FILE
 from runner.errors import BadInput
 from runner.machine import Environment
 from runner.masking import MASK
+from runner.overrides import quote_value
 from runner.records import Record
 from runner.render.comparison import list_comparison
 from runner.render.conclusion import conclude
-from runner.render.files.command import quote_value, write_command
+from runner.render.files.command import write_command
 from runner.render.text.table import align_columns
 
 

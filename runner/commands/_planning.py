@@ -10,6 +10,7 @@ from runner.cell import Cell, Plan
 from runner.compose import composition
 from runner.config import Tracking
 from runner.errors import BadInput
+from runner.overrides import read_overrides
 from runner.signals import stop_on_signals
 
 
@@ -37,5 +38,5 @@ def find_tracking(cell: Cell) -> Tracking | None:
     """Return the store that the words or the environment name; None if nothing does: the many runs
     of a fit or a leak hunt are brought into the embedded store only where that is asked for."""
     tracking = cell.experiment.tracking
-    is_named = any(word.lstrip("+").startswith("tracking") for word in cell.overrides)
+    is_named = any(key.startswith("tracking") for key in read_overrides(cell.overrides))
     return tracking if is_named or tracking.kind != "local" else None

@@ -38,6 +38,7 @@ from runner.compose.words import (
 from runner.config import format_word
 from runner.errors import BadInput
 from runner.masking import MASK, mask_value, may_hold_secrets
+from runner.overrides import read_overrides, split_override
 from runner.signals import raise_if_stopped
 
 
@@ -107,8 +108,7 @@ def _answer(opened: Hydra, line: CommandLine) -> None:
 def _may_be_sweep(line: CommandLine) -> bool:
     """Return False where no word and no file of the user's can make it a sweep: composing takes
     most of the time that a plan does, and a run is composed once then."""
-    keys = (word.partition("=")[0] for word in line.cell_words)
-    names_experiment = any("experiment" in key for key in keys)
+    names_experiment = any("experiment" in key for key in read_overrides(line.cell_words))
     return bool(line.flags.multirun or line.hydra_words or names_experiment or list_search_path())
 
 
@@ -116,7 +116,9 @@ def _compose_sweep(opened: Hydra, line: CommandLine) -> DictConfig | None:
     """Return the configuration without what is swept, as Hydra composes it to find its sweeper, and
     without a scenario's parameters, as the scenario may be swept. Return None where it can't be
     composed and nothing asks for a sweep: the run's own configuration says why."""
-    cell_words = [each for each in line.cell_words if not each.lstrip("+~").startswith("scenario.")]
+    cell_words = [
+        word for word in line.cell_words if not split_override(word)[0].startswith("scenario.")
+    ]
     words = [*list_search_path(), *line.hydra_words, *cell_words]
     try:
         config: DictConfig = opened.config_loader.load_configuration(
@@ -248,7 +250,7 @@ def _find_swept_fields(cells: Sequence[Cell]) -> tuple[str, ...]:
     values: dict[str, set[str]] = {}
     for cell in cells:
         for each in cell.overrides:
-            key, _, value = each.lstrip("+").partition("=")
+            key, value = split_override(each)
             entries = {}
             if key.startswith("scenario.") and "{" in value:
                 fields = cell.experiment.fields

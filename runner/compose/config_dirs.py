@@ -17,6 +17,7 @@ from hydra.errors import HydraException
 from runner import paths
 from runner.compose import GROUPS
 from runner.errors import BadInput
+from runner.overrides import split_override
 
 _KEY = "hydra.searchpath"
 
@@ -26,7 +27,7 @@ def take_config_dirs(words: Sequence[str]) -> list[str]:
     that has the name of one of ours: Hydra would take ours, in silence."""
     kept = []
     for word in paths.take_config_dirs(words):
-        if word.lstrip("+").partition("=")[0] != _KEY:
+        if split_override(word)[0] != _KEY:
             kept.append(word)
             continue
         named = None

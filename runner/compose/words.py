@@ -29,6 +29,7 @@ from runner.compose.translation import suggest_root
 from runner.config import format_word
 from runner.errors import BadInput, get_first_line, suggest
 from runner.masking import MASK, is_secret_name, mask_value, mask_word, may_hold_secrets
+from runner.overrides import split_override
 
 MOST_CELLS = 100_000
 """More than anybody measures: a grid beyond it is a mistake."""
@@ -138,7 +139,7 @@ def mask_override(word: str) -> str:
     """Return a KEY=VALUE with what looks like a secret in its value, as Hydra reads it, masked."""
     if not may_hold_secrets(word):
         return word
-    key, _, _ = word.partition("=")
+    key, _ = split_override(word)
     try:
         value = read_value(word)
     except BadInput:  # several, or none: its text is all there is

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from runner.errors import BadInput
+from runner.overrides import read_overrides
 from runner.processes.server import TrialServer
 from runner.script.source import choose_environment, read_environment, read_script
 
@@ -28,16 +29,17 @@ def preload(
 def is_likely_to_measure(words: Sequence[str]) -> bool:
     """Guess from the command line whether trials will run on this machine; no configuration is
     read. Hydra's own flags only show something, and a launcher runs its trials elsewhere."""
-    has_choice = any(word.startswith(("scenario=", "experiment=")) for word in words)
+    said = read_overrides(words)
     flags = {word for word in words if word.startswith("-")}
-    return has_choice and flags <= {"-m", "--multirun"} and not any("launcher=" in w for w in words)
+    is_here = flags <= {"-m", "--multirun"} and "hydra/launcher" not in said
+    return is_here and not said.keys().isdisjoint(("scenario", "experiment"))
 
 
 def find_environment(words: Sequence[str]) -> dict[str, str]:
     """Guess what the server must be started with; a mistake is answered once all is read."""
-    named = [word.partition("=")[2] for word in words if word.startswith("scenario.path=")]
+    path = read_overrides(words).get("scenario.path")
     try:
-        script = read_script(named[0].strip("'\"")) if len(named) == 1 else None
+        script = read_script(path.strip("'\"")) if path else None
         changes = read_environment(script) if script else []
         return choose_environment(changes, os.environ)
     except BadInput:

@@ -23,6 +23,7 @@ from runner.compose import composition
 from runner.leak.findings import Leak, Remedy, RemedyOutcome
 from runner.leak.holders import ENOUGH_STEPS, sum_survivors
 from runner.metrics import format_bytes
+from runner.overrides import read_overrides, split_override
 from runner.processes import mallocs
 from runner.records import Record, Status
 from runner.render.files.command import join_command
@@ -67,8 +68,8 @@ def apply_remedy(cell: Cell, remedy: FieldRemedy, leak: Leak, longest_seconds: f
 def write_command(cell: Cell, remedy: FieldRemedy) -> str:
     """Return the command that repeats the cell with the remedy: the cell's own words, but for
     those that the remedy says otherwise, since no word may be said twice."""
-    changed = {word.partition("=")[0] for word in remedy.words}
-    words = [word for word in cell.overrides if word.lstrip("+").partition("=")[0] not in changed]
+    changed = read_overrides(remedy.words)
+    words = [word for word in cell.overrides if split_override(word)[0] not in changed]
     words += remedy.words
     if cell.experiment.scenario_name == "script":
         parameters = cell.experiment.parameters

@@ -7,10 +7,10 @@ own. Core: standard library only.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from runner.overrides import quote_value, split_override
 from runner.script.source import MODULE
 
 SUFFIXES = (".py", ".ipynb")
@@ -47,11 +47,11 @@ def to_overrides(words: Sequence[str]) -> list[str]:
     before, script, own = split_words(words)
     if script is None:
         return before
-    argv = ",".join(map(_quote, own))
+    argv = ",".join(map(quote_value, own))
     return [
         *before,
         "scenario=script",
-        f"scenario.path={_quote(script)}",
+        f"scenario.path={quote_value(script)}",
         f"scenario.argv=[{argv}]",
     ]
 
@@ -60,15 +60,6 @@ def from_overrides(overrides: Sequence[str], path: str, argv: Sequence[str]) -> 
     """Return the words of a command that names a script, from what `to_overrides` made of them: the
     runner's first, then the script at `path` and its own."""
     made = ("scenario", "scenario.path", "scenario.argv")
-    before = [word for word in overrides if word.partition("=")[0] not in made]
+    before = [word for word in overrides if split_override(word)[0] not in made]
     script = ["-m", path.removeprefix(MODULE)] if path.startswith(MODULE) else [path]
     return [*before, *script, *argv]
-
-
-def _quote(word: str) -> str:
-    """Return a word as Hydra's grammar quotes it, and OmegaConf takes it as it is: backslashes
-    count only before a quote and before what looks like a reference."""
-    escaped = re.sub(
-        r"(\\*)('|\$\{|$)", lambda found: found[1] * 2 + (f"\\{found[2]}" * bool(found[2])), word
-    )
-    return f"'{escaped}'"

@@ -36,10 +36,10 @@ from runner.engine.grid import Grid
 from runner.engine.measure import measure
 from runner.errors import BadInput, StoreError
 from runner.masking import MASK
+from runner.overrides import quote_value
 from runner.records import Outcome, Record, Status, Trial
 from runner.render import html
 from runner.render.files import allocations, table
-from runner.render.files.command import quote_value
 from runner.store.content import describe_record
 from runner.store.location import StoreLocation, locate_store
 from tests.factories import ALLOCATIONS, completed, kept, memory_trial

@@ -27,9 +27,9 @@ from runner.masking import (
     mask_value,
     mask_word,
 )
+from runner.overrides import quote_value
 from runner.records import Status, Trial
 from runner.render import html
-from runner.render.files.command import quote_value
 from runner.store.content import describe_record
 from tests.factories import ended_trial, memory_trial
 from tests.unit.engine.conftest import Recorder, executor_on

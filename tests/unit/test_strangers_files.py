@@ -16,9 +16,9 @@ from runner.claims.judging import CLAIMS_FILE, read_request
 from runner.compose import composition
 from runner.engine import environment, folders
 from runner.errors import BadInput
+from runner.overrides import quote_value
 from runner.processes import scratch
 from runner.render.files import table
-from runner.render.files.command import quote_value
 
 
 @pytest.fixture(autouse=True)

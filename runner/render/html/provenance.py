@@ -15,6 +15,7 @@ from runner.analysis import selection
 from runner.analysis.selection import CellGrid
 from runner.cell import read_plan
 from runner.metrics import format_bytes
+from runner.overrides import split_override
 from runner.records import Record
 from runner.render.files.command import join_command
 from runner.render.html.elements import tag
@@ -31,7 +32,7 @@ def find_sweep_command(folder: Path, records: Sequence[Record]) -> str | None:
     if plan.words:
         return join_command(plan.words, config_dirs)
     values: dict[str, dict[str, None]] = {}
-    for key, _, value in (word.partition("=") for words in plan.overrides for word in words):
+    for key, value in (split_override(word) for words in plan.overrides for word in words):
         values.setdefault(key, {})[value] = None
     if prod(map(len, values.values())) != len(plan.overrides):
         return None
