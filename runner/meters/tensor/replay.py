@@ -44,6 +44,17 @@ class Stretch(NamedTuple):
     allocated_bytes: int
     allocations: int
 
+    def join(self, rest: Stretch) -> Stretch:
+        """Return the phase or step of which this is a part, and `rest` what came after it."""
+        return Stretch(
+            self.span._replace(end_seconds=rest.span.end_seconds),
+            self.begin_bytes,
+            rest.end_bytes,
+            max(self.peak_bytes, rest.peak_bytes),
+            self.allocated_bytes + rest.allocated_bytes,
+            self.allocations + rest.allocations,
+        )
+
 
 @dataclass(frozen=True)
 class TraceResult(Allocations):
@@ -99,8 +110,14 @@ class Replay:
         self._course = hashlib.sha256()
         self._times = self._levels = np.zeros(0, np.int64)
 
-    def feed(self, window: Window) -> None:
-        """Replay one more window."""
+    @property
+    def shown_bytes(self) -> int:
+        """Return the peak of all windows so far; 0 where an event may have been lost."""
+        return self._peaks.peak.bytes if self._tracker.checks.is_clean else 0
+
+    def feed(self, window: Window, is_cut: bool = False) -> None:
+        """Replay one more window; `is_cut`: it begins within the phase or the step in which the one
+        before was closed."""
         events = self._tracker.pick_events(window)
         labels = self._attribution.number_labels(events.take(~events.freed))
         found = self._tracker.replay(events, labels)
@@ -115,7 +132,11 @@ class Replay:
         self._course.update(found.level[:run].tobytes())
         self._peaks.feed(found, run)
         for one in found.ranges:
-            self._stretches.append(self._describe_stretch(found, one))
+            stretch = self._describe_stretch(found, one)
+            if is_cut and self._stretches and self._stretches[-1].span[:2] == stretch.span[:2]:
+                stretch = self._stretches.pop().join(stretch)
+            is_cut = False
+            self._stretches.append(stretch)
             self._note_garbage(found, one)
         # Ten times the points that are kept at the end: cut down again and again, few are lost.
         self._times, self._levels = simplify(

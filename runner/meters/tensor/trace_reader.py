@@ -109,7 +109,6 @@ def _read_space(space: Any) -> Window:
         names=tuple(codes),
         marks=tuple(sorted(marks, key=lambda mark: mark.begin_ns)),
         op_types=op_types,
-        trace_events=sum(len(line.events) for plane in space.planes for line in plane.lines),
     )
 
 

@@ -95,8 +95,6 @@ class Window(Columns):
     marks: tuple[Mark, ...]
     op_types: dict[str, str]
     """The op type of each graph node that the profiler named with its type."""
-    trace_events: int
-    """All events in the file, those that are of no interest here included."""
 
     def text(self, code: int) -> str:
         """Return the name of a code, "" for `NONE`."""

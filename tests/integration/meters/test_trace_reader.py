@@ -39,14 +39,13 @@ tf.profiler.experimental.stop()
 (path,) = glob.glob(folder + "/plugins/profile/*/*.xplane.pb")
 content = open(path, "rb").read()
 
-plain, marks, total = [], [], 0
+plain, marks = [], []
 planes = xplane_pb2.XSpace.FromString(content).planes
 (start,) = [s.uint64_value for p in planes for s in p.stats
             if p.stat_metadata[s.metadata_id].name == "profile_start_time"]
 for plane in planes:
     for line in plane.lines:
         for event in line.events:
-            total += 1
             name = plane.event_metadata[event.metadata_id].name
             stats = {}
             for stat in event.stats:
@@ -75,7 +74,6 @@ ours = list(zip(window.time_ns.tolist(), window.freed.tolist(), window.address.t
 print(json.dumps({
     "events": len(plain), "equal": ours == plain, "marks": len(marks),
     "equal_marks": [tuple(mark) for mark in window.marks] == marks,
-    "equal_total": window.trace_events == total,
     "within": sorted({name for name in text(window.within) if name}),
     "types": sorted(set(window.op_types.values())),
     "lines": sum(1 for plane in planes for line in plane.lines),
@@ -98,6 +96,5 @@ def test_a_real_trace_is_read_as_protobufs_own_reader_reads_it() -> None:
     assert found["marks"] == 3
     assert found["equal"]
     assert found["equal_marks"]
-    assert found["equal_total"]
     assert any("Executable::Execute" in name or "fused" in name for name in found["within"])
     assert any("MatMul" in kind for kind in found["types"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 CHILD = """
-import contextlib, json, os, tempfile, time
+import contextlib, itertools, json, os, tempfile, time
 from pathlib import Path
 
 import msgspec
@@ -111,19 +112,21 @@ def eager_steps(count):
     return build
 
 
-def compiled():
+def compiled(when):
     # As a compiler does: 40 MB of malloc's heap while it is at work.
-    held, calls = tf.ones([1000]), []
+    def build():
+        held, kept, calls = tf.ones([1000]), [], itertools.count()
 
-    def step():
-        if not calls:
-            calls.append(held * 2.0)
-            blocks = [malloc.take(4_000) for _ in range(10_000)]
-            time.sleep(0.5)
-            del blocks
-            calls.append(held * 2.0)
-        return held + 1.0
-    return step
+        def step():
+            if next(calls) == when:
+                kept.append(held * 2.0)
+                blocks = [malloc.take(4_000) for _ in range(10_000)]
+                time.sleep(0.5)
+                del blocks
+                kept.append(held * 2.0)
+            return held + 1.0
+        return step
+    return build
 
 
 def while_steps(count):
@@ -165,7 +168,8 @@ found["layers"] = trial(layers)
 found["fused"] = trial(fused)
 found["long_eager"] = trial(eager_steps(30_000), steps=1, most_bytes=8_000_000)
 found["long_while"] = trial(while_steps(30_000), steps=1, most_bytes=8_000_000)
-found["compiled"] = trial(compiled, most_bytes=8_000_000)
+found["compiled_0"] = trial(compiled(0), most_bytes=8_000_000)  # in the first call
+found["compiled_2"] = trial(compiled(2), most_bytes=8_000_000)  # in step 1
 found["full"] = trial(eager_steps(2_000), between=lambda: time.sleep(0.2), window_bytes=1_000_000)
 found["after"] = trial(keeping)
 folder = tempfile.mkdtemp()
@@ -294,15 +298,26 @@ def test_a_step_past_the_bound_ends_the_tracing_and_nothing_else(
 ) -> None:
     assert set(found[name]) == {"reason"}
     assert "makes more events than can be traced" in found[name]["reason"]
+    least = re.search(r"its tensors take at least (\d+) B$", found[name]["reason"])
+    assert least is not None
+    assert 2 * 64 <= int(least[1]) <= 64 * 64  # 4 x 4 floats each; a loop has some under way
     assert found["after"]["leaks"][0]["bytes_per_step"] == 31_108  # and so can a later one be
 
 
-def test_what_a_compiler_takes_of_the_heap_ends_no_tracing(found: dict[str, Any]) -> None:
-    assert found["compiled"]["total_bytes"] == 4 * 4_000
-    assert found["compiled"]["checks"]["disagreements"] == 0
-    of_first_call = [one for one in found["compiled"]["stretches"] if one["phase"] == "first_call"]
-    assert len(of_first_call) > 1
-    assert sum(one["allocated_bytes"] for one in of_first_call) == 3 * 4_000
+@pytest.mark.parametrize("call", [0, 2])
+def test_what_a_compiler_takes_of_the_heap_ends_no_tracing(
+    found: dict[str, Any], call: int
+) -> None:
+    trial = found[f"compiled_{call}"]
+    assert trial["total_bytes"] == 4 * 4_000
+    assert trial["checks"]["disagreements"] == 0
+    assert trial["checks"]["windows"] > 1
+    calls = [one for one in trial["stretches"] if one["phase"] in ("first_call", "steps")]
+    sizes = [4_000 if number != call else 3 * 4_000 for number in range(5)]
+    assert [one["allocated_bytes"] for one in calls] == sizes
+    assert [one["end_bytes"] - one["begin_bytes"] for one in calls] == [
+        size - 4_000 for size in sizes
+    ]
 
 
 @pytest.mark.parametrize(

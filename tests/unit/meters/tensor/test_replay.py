@@ -126,7 +126,6 @@ class Story:
             names=tuple(names),
             marks=tuple(self.marks),
             op_types={},
-            trace_events=3 * len(self.events),
         )
         self.events, self.marks = [], []
         return window
