@@ -49,10 +49,12 @@ def summarize_run(
     ]
     if not outcome.completed:
         lines.append(f"  {style_text(f'{outcome.words}: {outcome.reason}', 'red', out)}")
-    names = [name for name in list_shown(Rank.RUN) if name in record.metrics]
+    known = {name for name, value in record.metrics.items() if value is not None}
+    shown = record.metrics if outcome.completed else known
+    names = [name for name in list_shown(Rank.RUN) if name in shown]
     values = {name: format_figure(record, name) for name in names}
     width = max([12, *map(len, values.values())])
-    for name in names if outcome.completed else ():
+    for name in names:
         remark = describe_figure(record, name)
         lines.append(f"  {METRICS[name].row:<13} {values[name]:>{width}}   {remark}".rstrip())
         if name == TENSOR_PEAK and record.allocations:

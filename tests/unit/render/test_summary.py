@@ -14,7 +14,7 @@ from runner.cell import ClusterSpec, Plan
 from runner.engine.events import Result
 from runner.errors import Interrupted
 from runner.metrics import format_metric
-from runner.records import Outcome, Record, Status, SweepPlace
+from runner.records import Outcome, Phase, Record, Status, SweepPlace
 from runner.render import html
 from runner.render.files.note import write_note
 from runner.render.html.elements import write_document
@@ -292,6 +292,19 @@ def test_a_cell_that_was_interrupted_after_its_peak_was_measured_shows_it(tmp_pa
     row = next(line for line in lines if "interrupted by SIGINT" in line)
     peak = format_metric("tensor_peak_bytes", 7_340_000)
     assert row.index(peak) + len(peak) == lines[1].index("tensor peak") + len("tensor peak")
+
+
+def test_a_run_of_which_one_trial_ended_early_shows_what_the_others_measured(
+    tmp_path: Path,
+) -> None:
+    late = Outcome(Status.TIMED_OUT, Phase.STEPS, "passed its deadline of 120 s")
+    found = measured(memory_trial(982_237_692), dataclasses.replace(timing_trial(), outcome=late))
+    kept(dataclasses.replace(found, outcome=late), tmp_path / "one")
+
+    lines = summarize_run(*read_run(tmp_path / "one"), 3.0).split("\n")
+    assert "  timed out in steps: passed its deadline of 120 s" in lines
+    assert any("982,237,692 bytes in 1 process" in line for line in lines)
+    assert not any(line.startswith("  host peak") for line in lines), "nobody measured it"
 
 
 def test_figures_say_what_they_leave_out(tmp_path: Path) -> None:
