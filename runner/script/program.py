@@ -13,7 +13,7 @@ import linecache
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -116,15 +116,28 @@ class ScriptRun:
         raise AssertionError("a phase after the release")
 
     def _list_not_reached(self, stopped_at: TracebackType | None) -> tuple[str, ...]:
-        """Return the statements of the script after those that it was stopped in."""
+        """Return the parts of Keras' `fit`, and the statements of the script after those, that it
+        was stopped before."""
+        files = [piece.file for piece in self.script.pieces]
         lines = traceback.walk_tb(stopped_at)
         reached = [(frame.f_code.co_filename, line) for frame, line in lines]
-        found: list[str] = []
-        for piece, tree in zip(self.script.pieces, self.script.parse(), strict=True):
-            own = [line for file, line in reached if file == piece.file]
-            after = [each for line in own for each in source.list_statements_after(tree, line)]
-            if found and not own:  # a notebook's later cell
-                after = tree.body
+        own = [(files.index(file), line) for file, line in reached if file in files]
+        if not own:
+            return ()
+        under_way, (inner, line) = own[0][0], own[-1]
+        innermost = f"{Path(files[inner]).name}:{line}"
+        found = [f"{part} at {innermost}" for part in _list_parts_of_fit(stopped_at)]
+        for number, (piece, tree) in enumerate(
+            zip(self.script.pieces, self.script.parse(), strict=True)
+        ):
+            after = [
+                statement
+                for file, line in own
+                if file == number
+                for statement in source.list_statements_after(tree, line)
+            ]
+            if number > under_way:  # a notebook's later cell
+                after = list(filter(source.calls_something, tree.body))
             for statement in sorted(after, key=lambda statement: statement.lineno):
                 place = f"{Path(piece.file).name}:{statement.lineno}"
                 found.append(f"{place} {ast.unparse(statement).splitlines()[0][:_LONGEST_LINE]}")
@@ -225,6 +238,23 @@ def _decorate(tree: ast.AST, names: list[str]) -> None:
 def _wrap_named(names: list[str], mark: Callable[[Any], Any], module: ModuleType) -> None:
     owner: Any = functools.reduce(getattr, names[:-1], module)
     setattr(owner, names[-1], mark(getattr(owner, names[-1])))
+
+
+def _list_parts_of_fit(stopped_at: TracebackType | None) -> Iterator[str]:
+    """Yield what Keras' `fit` had not come to when it was stopped: its validation, and the user's
+    callbacks at the end of its first epoch. It is read from `fit`'s own variables."""
+    for frame, _ in traceback.walk_tb(stopped_at):
+        names = frame.f_locals
+        if frame.f_code.co_name != "fit" or "validation_data" not in names:
+            continue
+        if names["validation_data"] is not None and "val_logs" not in names:
+            yield "the validation of fit"
+        if names.get("training_logs") is None:  # it was in its first epoch
+            for callback in getattr(names.get("callbacks"), "callbacks", ()):
+                method = getattr(type(callback), "on_epoch_end", None)
+                package = str(getattr(method, "__module__", "keras")).partition(".")[0]
+                if package not in ("keras", "tf_keras"):
+                    yield f"{type(callback).__name__}.on_epoch_end in fit"
 
 
 def _execute(codes: Sequence[CodeType], names: dict[str, Any], exits: _ExitFunctions) -> None:

@@ -266,14 +266,15 @@ def list_statements_after(tree: ast.AST, line: int) -> list[ast.stmt]:
         if isinstance(node, ast.FunctionDef) and block:
             found = []  # what comes after its call is the caller's
         found += [statement for statement in block if statement.lineno > line]
-    return sorted(filter(_calls_something, found), key=lambda statement: statement.lineno)
+    return sorted(filter(calls_something, found), key=lambda statement: statement.lineno)
 
 
 def _holds_line(block: Sequence[ast.stmt], line: int) -> bool:
     return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in block)
 
 
-def _calls_something(statement: ast.stmt) -> bool:
+def calls_something(statement: ast.stmt) -> bool:
+    """Return whether a statement that runs calls anything."""
     if isinstance(statement, _DEFINITIONS):
         return False
     return any(isinstance(node, ast.Call) for node in ast.walk(statement))

@@ -3,6 +3,7 @@ byte, and what was taken for a step of theirs."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,41 @@ def test_a_program_that_is_stopped_says_what_it_did_not_reach(
     whole = measure(*words, "scenario.max_steps=null").trials[0].facts.program
     assert whole is not None
     assert (whole.steps, whole.not_reached) == (1000, ())
+
+
+def test_a_fit_that_is_stopped_says_what_of_it_was_not_reached(
+    measure: MeasureWords, tmp_path: Path
+) -> None:
+    """Its validation and a callback of the user's, but not Keras' own; and a notebook's next cell,
+    though nothing follows in the cell that was stopped."""
+    cells = [
+        "import keras\nimport tensorflow as tf",
+        "class Draws(keras.callbacks.Callback):\n    def on_epoch_end(self, epoch, logs=None):\n"
+        "        pass\n",
+        "def train(model):\n    model.fit(data, validation_data=data.take(2), epochs=3, verbose=0,"
+        " callbacks=[Draws()])",
+        "model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(4)])\n"
+        "model.compile('sgd', 'mse')\n"
+        "data = tf.data.Dataset.from_tensors((tf.ones([16, 8]), tf.ones([16, 4]))).repeat(9)\n"
+        "train(model)",
+        "import json\nmodel.summary()",
+    ]
+    made = [{"cell_type": "code", "source": cell, "metadata": {}} for cell in cells]
+    book = tmp_path / "book.ipynb"
+    book.write_text(json.dumps({"cells": made, "metadata": {}, "nbformat": 4}))
+    words = ("scenario=script", f"scenario.path={book}")
+    first, second = (
+        measure(*words, f"scenario.max_steps={steps}").trials[0].facts.program for steps in (9, 10)
+    )
+    assert first is not None
+    assert second is not None
+    later = "book.ipynb[cell 5]:2 model.summary()"
+    assert first.not_reached == (
+        "the validation of fit at book.ipynb[cell 3]:2",
+        "Draws.on_epoch_end in fit at book.ipynb[cell 3]:2",
+        later,
+    )
+    assert second.not_reached == (later,)
 
 
 def test_a_program_without_steps_says_why_nothing_is_known_of_them(measure: MeasureWords) -> None:
