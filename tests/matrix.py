@@ -2,8 +2,6 @@
 
 Each row is an environment of its own below `--folder`, made by pip from this clone with the row's
 versions; the lanes run in it one after another. Prints the table that stands in `tests/README.md`.
-With `--only install` the environments are made, beside something else for one, and with `--only
-run` those that are there are used.
 """
 
 from __future__ import annotations
@@ -51,16 +49,14 @@ def main(words: list[str]) -> int:
     usual = " and ".join(LANES)
     parser.add_argument("--lane", action="append", help=f"below tests/; default: {usual}")
     parser.add_argument("--folder", type=Path, default=CLONE / "outputs" / "matrix")
-    parser.add_argument("--only", choices=("install", "run"), help="default: both")
     options = parser.parse_args(words)
     if unknown := set(options.rows) - set(ROWS):
         parser.error(f"there is no row {', '.join(sorted(unknown))}")
-    lanes = () if options.only == "install" else tuple(options.lane or LANES)
+    lanes = tuple(options.lane or LANES)
     if missing := [lane for lane in lanes if not (CLONE / "tests" / lane).exists()]:
         parser.error(f"there is no {missing[0]} below tests/")
     results = {
-        name: _try_row(ROWS[name], options.folder / name, lanes, installs=options.only != "run")
-        for name in options.rows or ROWS
+        name: _try_row(ROWS[name], options.folder / name, lanes) for name in options.rows or ROWS
     }
     heads = ("row", "python", *SHOWN, *lanes)
     print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
@@ -70,16 +66,15 @@ def main(words: list[str]) -> int:
     return int(any(word in " ".join(cells) for cells in results.values() for word in bad))
 
 
-def _try_row(row: Row, folder: Path, lanes: tuple[str, ...], installs: bool) -> list[str]:
+def _try_row(row: Row, folder: Path, lanes: tuple[str, ...]) -> list[str]:
     """Return the versions that were installed, and how each lane ended."""
     interpreter = _find_python(row.python)
     python = folder / "bin" / "python"
-    if interpreter is None or not (installs or python.exists()):
+    if interpreter is None:
         return [row.python, *["" for _ in SHOWN], *["not here" for _ in lanes]]
-    if installs:
-        subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, "-e", ".[test]", *row.requirements], cwd=CLONE, check=True)
+    subprocess.run([interpreter, "-m", "venv", "--clear", folder], check=True)
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*install, "-e", ".[test]", *row.requirements], cwd=CLONE, check=True)
     return [*_read_versions(python), *(_run_lane(python, folder, lane) for lane in lanes)]
 
 

@@ -88,7 +88,8 @@ def test_the_callback_sees_the_growth_and_the_peak_and_neither_after_the_fix(
 def test_leak_names_the_gallery_and_nothing_after_the_fix(
     cli: Cli, project: Path, code: str
 ) -> None:
-    words = ("scenario=callable", f"scenario.target={code}:make", "measure.timing_processes=1")
+    brief = ("measure.timing_processes=1", "measure.max_seconds=3")
+    words = ("scenario=callable", f"scenario.target={code}:make", *brief)
     answer = cli("leak", "--json", "--no-remedies", *words, cwd=project, timeout=500)
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)

@@ -11,7 +11,22 @@ from runner.compose import composition
 from runner.errors import BadInput
 from runner.script.words import split_words
 
-ODD = ["--a=b", "a:b", "true", "a-b.py", "it's", "a,b", "[x]", "${x}", "a\\b", "end\\", "\\'", "", "{batch_size}", "$HOME"]
+ODD = [
+    "--a=b",
+    "a:b",
+    "true",
+    "a-b.py",
+    "it's",
+    "a,b",
+    "[x]",
+    "${x}",
+    "a\\b",
+    "end\\",
+    "\\'",
+    "",
+    "{batch_size}",
+    "$HOME",
+]
 
 
 @pytest.fixture(autouse=True)
