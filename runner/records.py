@@ -248,9 +248,11 @@ class UnreadableRecord:
         return f"{self.problem.problem} {self.problem.remedy}"
 
 
-def read_each(
-    folders: Iterable[Path], read: Callable[[Path], Record] = read
-) -> tuple[list[tuple[Path, Record]], list[UnreadableRecord]]:
+Cells = tuple[list[tuple[Path, Record]], list[UnreadableRecord]]
+"""Records that can be read, each with its folder, and those that can't."""
+
+
+def read_each(folders: Iterable[Path], read: Callable[[Path], Record] = read) -> Cells:
     """Return the records that can be read, and those that can't; raise `BadInput` if none can.
 
     One damaged file hides no other cell of a sweep.

@@ -72,9 +72,9 @@ class SweepAnswer(Answer):
         if not has_records(self.folder):
             return ""
         if self._as_json:
-            found, _ = records.read_each(records.find(self.folder), records.read_brief)
-            return _write_json([_describe(*row) for row in found])
-        return summarize_sweep(self._plan, result, seconds, self._files.report)
+            readable, _ = self._files.cells
+            return _write_json([_describe(*row) for row in readable])
+        return summarize_sweep(self._plan, result, self._files.cells, seconds, self._files.report)
 
 
 def _describe(folder: Path, record: Record) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 from runner import paths
 from runner.engine import events
 from runner.errors import ViewError
-from runner.records import LOG_FILE, RECORD_FILE
+from runner.records import LOG_FILE, RECORD_FILE, Cells
 from runner.render import html
 from runner.render.files import allocations, table
 
@@ -71,15 +71,18 @@ class LogEcho(events.Listener):
 
 @dataclass
 class SweepFilesListener(events.Listener):
-    """Writes the table and the report of a sweep when it has ended."""
+    """Reads the cells of a sweep when it has ended, and writes its table and its report."""
 
+    cells: Cells = field(default_factory=lambda: ([], []), init=False)
+    """Those that could be read, by folder, and what is wrong with the others."""
     report: Path | None = field(default=None, init=False)
     """The path of the report, once it is written."""
 
     def on(self, event: events.Event) -> None:
         if not isinstance(event, events.MeasurementEnded) or not has_records(event.folder):
             return
-        frame = table.read_sweep(event.folder)
+        self.cells = html.read_cells(event.folder)
+        frame = table.make_frame(self.cells).drop(columns="sweep")
         _write_all(
             lambda: table.write_csv(frame, event.folder),
             lambda: table.write_parquet(frame, event.folder),
@@ -87,4 +90,4 @@ class SweepFilesListener(events.Listener):
         )
 
     def _write_page(self, folder: Path) -> None:
-        self.report = html.write_page(folder)
+        self.report = html.write_sweep_page(self.cells, folder)

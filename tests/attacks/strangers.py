@@ -174,7 +174,7 @@ def write_tables(folder: Path, count: int) -> Iterator[str | None]:
 
 def _find_formulas(sweep: Path, given: Path, record: Record) -> Iterator[str]:
     allocations.write_files(records.read(given), given)
-    table.write_csv(table.read_sweep(sweep), sweep)
+    table.write_csv(table.load(sweep), sweep)
     page = html.write_page(given).read_text()
     if "<script>alert" in page:
         yield "the page would run it"
@@ -262,7 +262,7 @@ def _keep_secret(chance: random.Random, folder: Path, number: int) -> str | None
     measure(Grid(plan), folder, executor_on(_Careless(folder, said)), [])
     html.write_page(folder / "0")
     html.write_page(folder)
-    table.write_csv(table.read_sweep(folder), folder)
+    table.write_csv(table.load(folder), folder)
     record = records.read(folder / "0")
     texts = {each.name: each.read_text() for each in folder.rglob("*") if each.is_file()}
     texts["MLflow"] = str(describe_record(record, folder / "0"))

@@ -133,7 +133,7 @@ def _resume(plan: Plan, sweep: Path) -> str | None:
     except BadInput as problem:
         if len(str(problem).splitlines()) != 2:
             return str(problem)
-    for view in (lambda: html.write_page(sweep), lambda: table.read_sweep(sweep)):
+    for view in (lambda: html.write_page(sweep), lambda: table.load(sweep)):
         with suppress(BadInput):
             view()
     for number, cell in enumerate(plan.cells):

@@ -68,7 +68,7 @@ def views(folder: Path, scratch: Path) -> None:
     html.write_page(scratch)
     write_files(records.read(folder), folder)
     summarize_run(*read_run(folder), 1.0)
-    table.write_csv(table.read_sweep(scratch), scratch)
+    table.write_csv(table.load(scratch), scratch)
     list(records.read_trials(folder))
 
 

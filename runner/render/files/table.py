@@ -8,7 +8,7 @@ Trials are not read: they are nearly all of a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from runner import paths, records
 from runner.analysis import selection
 from runner.errors import BadInput
 from runner.metrics import METRICS
-from runner.records import Record
+from runner.records import Cells, Record
 from runner.sanitize import escape_csv, make_printable
 
 if TYPE_CHECKING:
@@ -38,12 +38,8 @@ def load(*paths: str | Path) -> pandas.DataFrame:
     if not paths:
         raise BadInput("load: no folder is named.", 'Say runner.load("outputs/sweeps/DATE/TIME").')
     found = dict.fromkeys(folder for path in paths for folder in records.find(Path(path).resolve()))
-    frame = _make_frame(found)
+    frame = make_frame(records.read_each(found, records.read_brief))
     return frame if frame["sweep"].nunique() > 1 else frame.drop(columns="sweep")
-
-
-def read_sweep(folder: Path) -> pandas.DataFrame:
-    return _make_frame(records.find(folder)).drop(columns="sweep")
 
 
 def write_csv(frame: pandas.DataFrame, folder: Path) -> None:
@@ -63,10 +59,11 @@ def write_parquet(frame: pandas.DataFrame, folder: Path) -> None:
         frame.to_parquet(scratch, index=False)
 
 
-def _make_frame(folders: Iterable[Path]) -> pandas.DataFrame:
+def make_frame(cells: Cells) -> pandas.DataFrame:
+    """Return a row a record, and one for each that can't be read."""
     import pandas
 
-    readable, unreadable = records.read_each(folders, records.read_brief)
+    readable, unreadable = cells
     rows = [dict(_read_row(record)) for _, record in readable]
     lost = {"status": "unreadable"}
     rows += [{**lost, "reason": make_printable(each.sentence)} for each in unreadable]

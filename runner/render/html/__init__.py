@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runner import paths, records
 from runner.allocations import Curve
-from runner.records import RECORD_FILE, Record
+from runner.records import RECORD_FILE, Cells, Record
 from runner.render.html import lives_layout
 
 REPORT_FILE = "report.html"
@@ -20,10 +20,20 @@ def write_page(folder: Path) -> Path:
     it is."""
     if (folder / RECORD_FILE).exists():
         return write_run_page(records.read(folder), folder)
+    return write_sweep_page(read_cells(folder), folder)
+
+
+def read_cells(folder: Path) -> Cells:
+    """Return the records of a sweep with what its page, its table and its summary show."""
+    return records.read_each(records.find(folder), _read_lightened)
+
+
+def write_sweep_page(cells: Cells, folder: Path) -> Path:
+    """Write `report.html` of a sweep; return where it is."""
     from runner.render.html.sweep_page import draw_sweep_page
 
-    found, unreadable = records.read_each(records.find(folder), _read_lightened)
-    text = draw_sweep_page([record for _, record in found], folder, unreadable)
+    readable, unreadable = cells
+    text = draw_sweep_page([record for _, record in readable], folder, unreadable)
     return paths.write_text(folder / REPORT_FILE, text)
 
 

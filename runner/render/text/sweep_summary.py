@@ -11,7 +11,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runner import records
 from runner.analysis import selection
 from runner.analysis.objective import Objective
 from runner.analysis.replicates import group_replicates, pool_replicates
@@ -27,7 +26,7 @@ from runner.metrics import (
     list_shown,
 )
 from runner.paths import shorten
-from runner.records import LOG_FILE, Record
+from runner.records import LOG_FILE, Cells, Record
 from runner.render.files import table
 from runner.render.text.run_summary import warn_of_load
 from runner.render.text.table import align_columns
@@ -45,13 +44,15 @@ MOST_REASONS = 5
 _LONGEST_REASON = 120
 
 
-def summarize_sweep(plan: Plan, result: Result, seconds: float, report: Path | None) -> str:
+def summarize_sweep(
+    plan: Plan, result: Result, cells: Cells, seconds: float, report: Path | None
+) -> str:
     """Return the table, then where everything is and what to type next."""
     search = plan.search
     objective = Objective(search.metrics, search.limits) if search else None
-    found, unreadable = records.read_each(records.find(result.folder), records.read_brief)
-    cells = [record for _, record in found]
-    completed = [cell for cell in cells if cell.outcome.completed]
+    readable, unreadable = cells
+    every = [record for _, record in readable]
+    completed = [cell for cell in every if cell.outcome.completed]
     seeds = {group[0].cell: group for group in group_replicates(completed)}
     rows = [pool_replicates(group) for group in seeds.values()]
     front = objective.find_front(rows) if objective else []
@@ -62,19 +63,19 @@ def summarize_sweep(plan: Plan, result: Result, seconds: float, report: Path | N
         return [is_apart, *(math.inf if value is None else value for value in values)]
 
     best = sorted(rows, key=order)
-    failed = [(folder.name, cell) for folder, cell in found if not cell.outcome.completed]
+    failed = [(folder.name, cell) for folder, cell in readable if not cell.outcome.completed]
     ended = [cell for _, cell in failed]
     lines = ["", *_list_cells(plan, best, seeds, ended, objective, front), ""]
-    if busy := next(filter(None, map(warn_of_load, cells)), ""):
+    if busy := next(filter(None, map(warn_of_load, every)), ""):
         lines.append(f"times are unsure: {busy} when it began")
     if "batch_size" in plan.swept and best and not any(map(_counts_examples, best)):
         lines.append("batch_size was swept, and no cell read it")
-    count = f"{len(completed)} of {count_things(len(cells), 'cell')} completed"
+    count = f"{len(completed)} of {count_things(len(every), 'cell')} completed"
     launcher = plan.cluster.launcher if plan.cluster else None
     apart = f" under {launcher}: not in rounds, so times are less sure to be comparable"
     lines.append(f"{count} in {format_duration(seconds)}{apart if launcher else ''}")
     if objective:
-        lines.append(_describe_front(objective, front, cells))
+        lines.append(_describe_front(objective, front, every))
     lines += [each.sentence for each in unreadable]
     folder = shorten(result.folder)
     lines.append(f"  table    {folder}/{table.CSV_FILE}, {table.PARQUET_FILE}")

@@ -46,7 +46,7 @@ def test_an_unreadable_record_marks_its_cell_alone(folder: Path, text: str) -> N
     assert (server.asked, damaged.read_text()) == ([], text)
 
     assert "can't be read" in html.write_page(folder).read_text()
-    table.write_csv(table.read_sweep(folder), folder)
+    table.write_csv(table.load(folder), folder)
     assert list(pandas.read_csv(folder / table.CSV_FILE).status) == ["completed", "unreadable"]
 
     for name in (RECORD_FILE, TRIALS_FILE):

@@ -43,7 +43,8 @@ def summarize(folder: Path, *found: Record, plan: Plan = SWEPT, **more: object) 
     result = Result(folder, tuple(record.outcome for record in found))
     if "interrupted" in more:
         result = dataclasses.replace(result, stopped=more["interrupted"])  # type: ignore[arg-type]
-    return summarize_sweep(plan, result, 12.3, folder / "report.html").split("\n")
+    cells = html.read_cells(folder)
+    return summarize_sweep(plan, result, cells, 12.3, folder / "report.html").split("\n")
 
 
 def test_the_smallest_peak_comes_first_and_what_did_not_complete_last(tmp_path: Path) -> None:

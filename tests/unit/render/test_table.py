@@ -44,7 +44,7 @@ def nine(tmp_path: Path) -> Path:
 
 
 def write_both(folder: Path) -> None:
-    frame = table.read_sweep(folder)
+    frame = table.load(folder)
     table.write_csv(frame, folder)
     table.write_parquet(frame, folder)
 

@@ -89,7 +89,7 @@ def test_a_search_that_finds_nothing_says_why(tmp_path: Path) -> None:
     ]
     folder = tmp_path / "day" / "time"
     plan, result = search(words, Scripted(), folder)
-    shown = summarize_sweep(plan, result, 1.0, None)
+    shown = summarize_sweep(plan, result, html.read_cells(folder), 1.0, None)
     assert "no cell has the smallest tensor_peak_bytes, with tensor_peak_bytes up to 8 B" in shown
     assert "outside the limit of tensor_peak_bytes" in shown
     page = parse_page(html.write_page(folder).read_text())
