@@ -6,13 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from runner import paths, records
-from runner.allocations import Curve
+from runner.allocations import Curve, Lives
 from runner.records import RECORD_FILE, Cells, Record
 from runner.render.html import lives_layout
 
 REPORT_FILE = "report.html"
 MOST_BANDS = 300
-"""A sweep's page has so many bands of each cell."""
+"""A sweep's page has so many bands of the cell that it shows."""
 
 
 def write_page(folder: Path) -> Path:
@@ -24,8 +24,31 @@ def write_page(folder: Path) -> Path:
 
 
 def read_cells(folder: Path) -> Cells:
-    """Return the records of a sweep with what its page, its table and its summary show."""
-    return records.read_each(records.find(folder), _read_lightened)
+    """Return the records of a sweep with what its page, its table and its summary show: without
+    curves, most of what a thousand records weigh, and with the lives of the highest peak alone."""
+    highest: tuple[int, Path, Lives] | None = None
+
+    def read(cell: Path) -> Record:
+        nonlocal highest
+        record = records.read(cell)
+        if (found := record.allocations) is None:
+            return record
+        if found.lives and (highest is None or found.total_bytes > highest[0]):
+            highest = found.total_bytes, cell, found.lives
+        groups = tuple(replace(group, scopes=()) for group in found.groups)
+        kept = replace(
+            found, groups=groups, lines=(), lives=None, curve=Curve(), peak_curve=Curve(), marks=()
+        )
+        return replace(record, allocations=kept)
+
+    readable, unreadable = records.read_each(records.find(folder), read)
+    if highest is None:
+        return readable, unreadable
+    _, place, lives = highest
+    fewer = lives_layout.keep_largest(lives, MOST_BANDS)
+    return [
+        (cell, _set_lives(record, fewer) if cell == place else record) for cell, record in readable
+    ], unreadable
 
 
 def write_sweep_page(cells: Cells, folder: Path) -> Path:
@@ -44,15 +67,6 @@ def write_run_page(record: Record, folder: Path) -> Path:
     return paths.write_text(folder / REPORT_FILE, draw_run_page(record, folder))
 
 
-def _read_lightened(folder: Path) -> Record:
-    """Drop what a sweep's page does not show, the curves first of all: most of what a thousand
-    records weigh. Of the lives it shows the largest."""
-    record = records.read(folder)
-    if (found := record.allocations) is None:
-        return record
-    groups = tuple(replace(group, scopes=()) for group in found.groups)
-    lives = found.lives and lives_layout.keep_largest(found.lives, MOST_BANDS)
-    kept = replace(
-        found, groups=groups, lines=(), lives=lives, curve=Curve(), peak_curve=Curve(), marks=()
-    )
-    return replace(record, allocations=kept)
+def _set_lives(record: Record, lives: Lives) -> Record:
+    assert record.allocations is not None
+    return replace(record, allocations=replace(record.allocations, lives=lives))
