@@ -48,7 +48,9 @@ class ClaimGrid(Grid):
         }
 
     def ask(self) -> Sequence[Request]:
-        return [replace(each, swept=self._words[each.cell.number]) for each in super().ask()]
+        return [
+            replace(request, swept=self._words[request.cell.number]) for request in super().ask()
+        ]
 
 
 def compose_cells(claims: Sequence[Claim], settings: Words) -> ClaimPlan:

@@ -158,7 +158,7 @@ class MetricExpectation(Expectation):
         return f"{self.label} {join_values(write_values(self.metric, result.readings))}"
 
     def list_notes(self, result: ExpectationResult) -> list[str]:
-        return list(dict.fromkeys(each.why for each in result.findings if each.why))
+        return list(dict.fromkeys(finding.why for finding in result.findings if finding.why))
 
     def list_series(self, result: ExpectationResult) -> list[tuple[str, Sequence[Reading]]]:
         return [("run", result.readings)]
@@ -226,22 +226,25 @@ class UnitExpectation(BoundedExpectation):
 
     def write_counted(self, result: ExpectationResult) -> str:
         unit = f" x {readings.write_unit(self.unit)}" if self.unit else ""
-        found = [readings.write_bounded(each.measured, each.interval) for each in result.findings]
-        return join_values(found) + unit
+        measured = [
+            readings.write_bounded(finding.measured, finding.interval)
+            for finding in result.findings
+        ]
+        return join_values(measured) + unit
 
 
 def write_values(metric: str, values: Sequence[Reading]) -> list[str]:
-    found = find_metric(metric)
+    known = find_metric(metric)
     texts = []
     for reading in values:
         if reading.interval is None:
-            texts.append(found.format(reading.value))
+            texts.append(known.format(reading.value))
         elif reading.value is None:
-            texts.append(f"at most {found.format(reading.interval[1])}")
-        elif found.source == "timing":
-            texts.append(found.format(reading.value))
+            texts.append(f"at most {known.format(reading.interval[1])}")
+        elif known.source == "timing":
+            texts.append(known.format(reading.value))
         else:
-            texts.append(found.format_range(*reading.interval))
+            texts.append(known.format_range(*reading.interval))
     return texts
 
 

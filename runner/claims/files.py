@@ -27,13 +27,13 @@ def find_claim_files(names: Sequence[str]) -> list[Path]:
     known = paths.find_choices("claim")
     if not names:
         return list(known.values())
-    found = []
+    claims = []
     for name in dict.fromkeys(names):
         if name not in known and not Path(name).is_file():
             raise BadInput(f"{name}: there is no claim of that id, and no such file.",
                            suggest(name, known))  # fmt: skip
-        found.append(known.get(name) or Path(name).resolve())
-    return found
+        claims.append(known.get(name) or Path(name).resolve())
+    return claims
 
 
 def name_claim(path: Path) -> str:
@@ -75,7 +75,7 @@ def parse_claim(id: str, content: Any, where: str) -> Claim:
         id=id,
         claim=_check_text(values.get("claim"), f"{where}.claim"),
         document=_check_text(values.get("document"), f"{where}.document"),
-        cases=tuple(_parse_case(each, f"{where}.cases.{n}") for n, each in enumerate(cases)),
+        cases=tuple(_parse_case(case, f"{where}.cases.{n}") for n, case in enumerate(cases)),
         advice={verdict: str(text) for verdict, text in advice.items()},
         contradicts={str(other): str(how) for other, how in contradicts.items()},
     )
@@ -94,8 +94,8 @@ def _parse_case(content: Any, where: str) -> Case:
             against = {**run, **against}
     field, sizes = _parse_sizes(values.get("sizes"), f"{where}.sizes")
     expect = []
-    for n, each in enumerate(_check_list(values.get("expect"), f"{where}.expect")):
-        expect.append(_parse_expectation(each, f"{where}.expect.{n}"))
+    for n, item in enumerate(_check_list(values.get("expect"), f"{where}.expect")):
+        expect.append(_parse_expectation(item, f"{where}.expect.{n}"))
         expect[-1].check(f"{where}.expect.{n}", sizes=bool(sizes), against=against is not None)
     return Case(when, run, against, field, sizes, tuple(expect))
 
@@ -128,7 +128,7 @@ def _parse_expectation(content: Any, where: str) -> Expectation:
             f"One of these must be its first key. {suggest(wrong, known)}",
         )
     kind = known[named[0]]
-    defaults = {each.name: each.default for each in fields(kind) if each.default is not MISSING}
+    defaults = {known.name: known.default for known in fields(kind) if known.default is not MISSING}
     return build_checked(kind, {**defaults, **values}, where)
 
 

@@ -60,9 +60,9 @@ def read_request(names: Sequence[str], settings_words: Sequence[str]) -> ClaimsR
         settings[key] = read_value(word)
     resume = settings.pop("resume", None)
     if not resume:
-        found = files.find_claim_files(names)
-        ids = frozenset(path.stem for path in found if names)
-        return ClaimsRequest(None, found, {**_DEFAULTS, **settings}, ids)
+        claims = files.find_claim_files(names)
+        ids = frozenset(path.stem for path in claims if names)
+        return ClaimsRequest(None, claims, {**_DEFAULTS, **settings}, ids)
     folder = folders.find_resumable(str(resume), "claims", "claims run")
     if not folders.is_own(folder):
         raise BadInput(
@@ -71,14 +71,14 @@ def read_request(names: Sequence[str], settings_words: Sequence[str]) -> ClaimsR
         )
     wanted = {"claims": list[str], "settings": dict[str, Any], "in_full": bool}
     kept = folders.read_json(folder / CLAIMS_FILE, wanted)
-    found = files.find_claim_files(kept["claims"])
-    known = [path.stem for path in found]
+    claims = files.find_claim_files(kept["claims"])
+    known = [path.stem for path in claims]
     chosen = [Path(name).stem for name in names]
     for name in chosen:
         if name not in known:
             raise BadInput(f"{name}: was not measured in {resume}.", suggest(name, known))
     in_full = frozenset(chosen or (known if kept["in_full"] else ()))
-    return ClaimsRequest(folder, found, {**kept["settings"], **settings}, in_full)
+    return ClaimsRequest(folder, claims, {**kept["settings"], **settings}, in_full)
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,14 @@ class JudgedClaims:
     @property
     def exit_code(self) -> int:
         """Return 1 if one could not be judged."""
-        return int(any(each.verdict is Verdict.INCONCLUSIVE for each in self.judgements))
+        return int(any(judgement.verdict is Verdict.INCONCLUSIVE for judgement in self.judgements))
 
     def find_cell(self, cell: Words) -> Path:
         return self.folder / str(self.claims.find_number(cell))
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the verdicts as `claims --json` prints them."""
-        return [words.to_json(each, self.find_cell) for each in self.judgements]
+        return [words.to_json(judgement, self.find_cell) for judgement in self.judgements]
 
 
 def judge_claims(request: ClaimsRequest, plan: ClaimPlan, folder: Path) -> JudgedClaims:

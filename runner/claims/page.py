@@ -49,10 +49,13 @@ def draw_claims_page(
 ) -> str:
     """Return the page. `made_with` says on what it was measured, and when; `words` what to type for
     each claim, and `is_all` that these are all there are."""
-    judgements = [each for ours in documents.values() for each in ours]
-    by_id = {each.claim.id: each for each in judgements}
+    judgements = [judgement for ours in documents.values() for judgement in ours]
+    by_id = {judgement.claim.id: judgement for judgement in judgements}
     all_of_it = "" if is_all else " ".join(["", *map(shlex.quote, words.values())])
-    counts = {verdict: sum(each.verdict is verdict for each in judgements) for verdict in Verdict}
+    counts = {
+        verdict: sum(judgement.verdict is verdict for judgement in judgements)
+        for verdict in Verdict
+    }
     counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
     return write_document(
         "Claims, measured",
@@ -62,7 +65,7 @@ def draw_claims_page(
         tag("p.sentence", f"{counted}. Each verdict follows from the figures below it alone."),
         _draw_overview(documents),
         draw_sections(
-            (name, (_draw_claim(each, by_id, words[each.claim.id]) for each in ours))
+            (name, (_draw_claim(judgement, by_id, words[judgement.claim.id]) for judgement in ours))
             for name, ours in documents.items()
         ),
         tag("footer", "Repeat all of it: ", tag("code", f"python -m runner claims{all_of_it}")),
@@ -73,12 +76,12 @@ def _draw_overview(documents: Mapping[str, Sequence[Judgement]]) -> Element:
     rows = [
         tag(
             "tr",
-            tag("td", tag("a", each.claim.id, href=f"#{_make_anchor(each.claim.id)}")),
-            tag("td", _draw_verdict(each.verdict)),
-            tag("td", each.claim.claim),
+            tag("td", tag("a", judgement.claim.id, href=f"#{_make_anchor(judgement.claim.id)}")),
+            tag("td", _draw_verdict(judgement.verdict)),
+            tag("td", judgement.claim.claim),
         )
         for ours in documents.values()
-        for each in ours
+        for judgement in ours
     ]
     head = tag("thead", tag("tr", tag("th", "id"), tag("th", "verdict"), tag("th", "claim")))
     table = tag("table.overview", head, tag("tbody", rows))

@@ -60,7 +60,7 @@ def check_metric(name: str, where: str) -> None:
         raise BadInput(f"{where}: {name!r} is not a metric.", suggest(name, METRICS))
     if phase and phase not in set(Phase):
         raise BadInput(
-            f"{where}: {phase!r} is not a phase.", suggest(phase, [each.value for each in Phase])
+            f"{where}: {phase!r} is not a phase.", suggest(phase, [known.value for known in Phase])
         )
     if phase and figure not in _FIGURES:
         raise BadInput(f"{where}: {figure!r} is not a phase's figure.", suggest(figure, _FIGURES))

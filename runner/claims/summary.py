@@ -20,15 +20,17 @@ _COLOURS = {"supported": "green", "refuted": "red", "depends": "yellow", "inconc
 
 def summarize_claims(judged: JudgedClaims, in_full: Set[str], seconds: float) -> str:
     """Return everything of the claims `in_full`; where there are none, a line for each of all."""
-    shown = [each for each in judged.judgements if not in_full or each.claim.id in in_full]
+    shown = [
+        judgement for judgement in judged.judgements if not in_full or judgement.claim.id in in_full
+    ]
     lines = [judged.made_with]
     for document, ours in words.group_by_document(shown).items():
         lines += ["", style_text(document, "bold", sys.stdout)]
-        for each in ours:
+        for judgement in ours:
             if in_full:
-                lines += _list_evidence(each, judged)
+                lines += _list_evidence(judgement, judged)
             else:
-                lines.append(f"{_write_head(each)}: {words.write_reason(each)}")
+                lines.append(f"{_write_head(judgement)}: {words.write_reason(judgement)}")
     pairs = [] if in_full else words.pair_contradictions(shown)
     if pairs:
         title = "What one place says and another contradicts"
@@ -37,8 +39,8 @@ def summarize_claims(judged: JudgedClaims, in_full: Set[str], seconds: float) ->
         how = files.find_contradiction(one.claim, other.claim.id)
         lines += [_write_head(one), f"  against {_write_verdict(other)}"]
         lines += [f"  {how}"] if how else []
-    counts = Counter(each.verdict for each in shown)
-    counted = ", ".join(f"{counts[each]} {each}" for each in Verdict if counts[each])
+    counts = Counter(judgement.verdict for judgement in shown)
+    counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
     cells = count_things(len(judged.claims.plan.cells), "cell")
     lines += ["", f"{counted}; {cells} in {format_duration(seconds)}"]
     lines.append(f"records in {shorten(judged.folder)}, page {shorten(judged.page)}")
@@ -52,8 +54,8 @@ def _write_head(judgement: Judgement) -> str:
 
 def _write_verdict(judgement: Judgement) -> str:
     verdict = judgement.verdict
-    found = verdict if verdict is Verdict.DEPENDS else f"is {verdict}"
-    return f"{judgement.claim.id}, which {found}: {judgement.claim.claim}"
+    answer = verdict if verdict is Verdict.DEPENDS else f"is {verdict}"
+    return f"{judgement.claim.id}, which {answer}: {judgement.claim.claim}"
 
 
 def _list_evidence(judgement: Judgement, judged: JudgedClaims) -> list[str]:
@@ -76,7 +78,7 @@ def _list_evidence(judgement: Judgement, judged: JudgedClaims) -> list[str]:
         lines.append(f"  so it depends: {words.write_condition(judgement)}")
     if judgement.advice:
         lines.append(f"  instead: {judgement.advice}")
-    others = {each.claim.id: each for each in judged.judgements}
+    others = {judgement.claim.id: judgement for judgement in judged.judgements}
     for id in judgement.claim.contradicts:
         if id in others:
             other = _write_verdict(others[id])

@@ -63,7 +63,7 @@ class Case:
     @property
     def kinds(self) -> frozenset[str]:
         """Return the kinds of trial that its evidence rests on."""
-        return frozenset(kind for each in self.expect for kind in each.kinds)
+        return frozenset(kind for expectation in self.expect for kind in expectation.kinds)
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class CaseJudgement:
     @property
     def holds_at(self) -> dict[int, bool | None]:
         """Return by number of the size whether all that is expected there holds."""
-        found: dict[int, list[bool | None]] = {}
+        held: dict[int, list[bool | None]] = {}
         for result in self.results:
             for finding in result.findings:
                 for number in finding.covers:
-                    found.setdefault(number, []).append(finding.holds)
-        return {number: combine_holds(found[number]) for number in sorted(found)}
+                    held.setdefault(number, []).append(finding.holds)
+        return {number: combine_holds(held[number]) for number in sorted(held)}
 
     @property
     def unknown(self) -> list[str]:
@@ -130,7 +130,9 @@ def judge(claim: Claim, lookup: Lookup) -> Judgement:
             for words in (case.run, case.against or case.run)
         )
         records = CaseRecords(case.field or "size", case.sizes, run, against)
-        cases.append(CaseJudgement(case, tuple(each.test(records) for each in case.expect)))
+        cases.append(
+            CaseJudgement(case, tuple(expectation.test(records) for expectation in case.expect))
+        )
     verdict = decide_verdict([case.holds_at.values() for case in cases])
     return Judgement(claim, verdict, tuple(cases))
 

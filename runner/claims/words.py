@@ -20,7 +20,7 @@ def write_cell(cell: Words) -> str:
 def write_brief(judged: CaseJudgement) -> str:
     """Return the metric that decides a case, and its value at each size: of what fails, or comes
     first."""
-    result = next((each for each in judged.results if each.holds is False), judged.results[0])
+    result = next((result for result in judged.results if result.holds is False), judged.results[0])
     return result.expectation.write_brief(result) + _write_sizes(judged.case)
 
 
@@ -86,19 +86,19 @@ def _write_holding_sizes(judged: CaseJudgement) -> str:
 
 def write_holding(judged: CaseJudgement) -> str:
     """Return whether a case holds, in a few words."""
-    found = set(judged.holds_at.values())
-    if len(found) > 1:
+    answers = set(judged.holds_at.values())
+    if len(answers) > 1:
         return _write_holding_sizes(judged)
-    return {True: "holds", False: "fails", None: "is unclear"}[found.pop()]
+    return {True: "holds", False: "fails", None: "is unclear"}[answers.pop()]
 
 
 def pair_contradictions(judgements: Sequence[Judgement]) -> list[tuple[Judgement, Judgement]]:
     """Return the pairs of which one contradicts the other, both of them judged; each pair once."""
-    by_id = {each.claim.id: each for each in judgements}
+    by_id = {judgement.claim.id: judgement for judgement in judgements}
     pairs = {
-        tuple(sorted((each.claim.id, other)))
-        for each in judgements
-        for other in each.claim.contradicts
+        tuple(sorted((judgement.claim.id, other)))
+        for judgement in judgements
+        for other in judgement.claim.contradicts
         if other in by_id
     }
     return [(by_id[one], by_id[other]) for one, other in sorted(pairs)]
@@ -147,13 +147,13 @@ def _case_to_json(judged: CaseJudgement, find_cell: Callable[[Words], Path]) -> 
                 "metric": result.expectation.metric,
                 "values": [reading.value for reading in result.readings],
                 "against": [reading.value for reading in result.against],
-                "measured": [_drop_infinity(each.measured) for each in result.findings],
+                "measured": [_drop_infinity(finding.measured) for finding in result.findings],
                 "intervals": [
-                    each.interval and [*map(_drop_infinity, each.interval)]
-                    for each in result.findings
+                    finding.interval and [*map(_drop_infinity, finding.interval)]
+                    for finding in result.findings
                 ],
-                "holds": [each.holds for each in result.findings],
-                "notes": [each.why for each in result.findings],
+                "holds": [finding.holds for finding in result.findings],
+                "notes": [finding.why for finding in result.findings],
             }
             for result in judged.results
         ],

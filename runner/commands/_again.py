@@ -57,13 +57,13 @@ def find_run(word: str) -> tuple[Path, Record]:
     path = folders.find_folder(word)
     if not path.exists():
         raise BadInput(f"{word}: there is no such folder.", "Name a run's folder, or say latest.")
-    found = records.find(path)
-    if len(found) > 1:
+    runs = records.find(path)
+    if len(runs) > 1:
         raise BadInput(
-            f"{paths.shorten(path)}: holds {len(found)} runs, and one is repeated at a time.",
-            f"Name one of them, as in {paths.shorten(found[0])}.",
+            f"{paths.shorten(path)}: holds {len(runs)} runs, and one is repeated at a time.",
+            f"Name one of them, as in {paths.shorten(runs[0])}.",
         )
-    return found[0], records.read(found[0])
+    return runs[0], records.read(runs[0])
 
 
 def check_origin(folder: Path, record: Record, is_trusted: bool) -> None:
@@ -128,7 +128,7 @@ def _render(then: Path, old: Record, now: Path, new: Record, as_json: bool) -> s
     result = comparison.compare([pair])
     # What was asked for; then versions, flags, machine, code.
     differs = dict(_compare_values(asdict(old.spec), asdict(new.spec)))
-    before, after = (_list_surroundings(each.environment) for each in (old, new))
+    before, after = (_list_surroundings(record.environment) for record in (old, new))
     differs |= dict(_compare_values(before, after))
     if as_json:
         return json.dumps(
@@ -154,17 +154,17 @@ def _render(then: Path, old: Record, now: Path, new: Record, as_json: bool) -> s
 
 def _list_surroundings(environment: Environment) -> dict[str, Any]:
     """Return what can differ between two runs of one command; the load always does."""
-    found = msgspec.to_builtins(environment)
-    found |= environment.comparable
-    code = found.get("code") or {}
+    described = msgspec.to_builtins(environment)
+    described |= environment.comparable
+    code = described.get("code") or {}
     parts = {
-        "runner": found["git"] or {},
+        "runner": described["git"] or {},
         "code": {"file": code.get("files", {}), "git": code.get("git") or {}},
         "flags": environment.flags,
     }
     left_out = {"comparable", "code", "git", "load", "flags", "fallback_ops"}
     left_out |= {"device_process_bytes", "device_process_reason"}
-    kept = {name: value for name, value in found.items() if name not in left_out}
+    kept = {name: value for name, value in described.items() if name not in left_out}
     return {**kept, **parts}
 
 

@@ -92,21 +92,21 @@ def run(options: argparse.Namespace) -> int:
     choice = choose_store(options.settings)
     if not named and options.older_than is None:
         raise BadInput("clean: nothing is named.", "Name folders, or say --older-than DAYS.")
-    found = _find_folders(named, options.older_than or datetime.max)
-    store = _open_store(choice) if found else None
+    folders = _find_folders(named, options.older_than or datetime.max)
+    store = _open_store(choice) if folders else None
     results = []
-    for folder in found:
+    for folder in folders:
         results.append(_clean(folder, store, is_sure=options.yes))
         if not options.json:
             print(results[-1].line, flush=True)
     if options.json:
-        print(json.dumps([asdict(each) for each in results], indent=1))
+        print(json.dumps([asdict(result) for result in results], indent=1))
     elif not results:
         print("There is nothing to delete.")
     elif not options.yes:
-        total = format_bytes(sum(each.bytes for each in results if not each.reason))
+        total = format_bytes(sum(result.bytes for result in results if not result.reason))
         print(f"{total} in all. Nothing was deleted. Add --yes to delete.")
-    return 1 if options.yes and not all(each.deleted for each in results) else 0
+    return 1 if options.yes and not all(result.deleted for result in results) else 0
 
 
 def _parse_days(word: str) -> datetime:
@@ -126,7 +126,7 @@ def _find_folders(named: Sequence[Path], before: datetime) -> list[Path]:
         folder
         for kind in get_args(folders.Kind)
         for folder in sorted((outputs / kind).glob("*/*"))
-        if any(folder.is_relative_to(each) for each in roots)
+        if any(folder.is_relative_to(root) for root in roots)
         if folder.is_dir() and folder.resolve() == folder
         if (start := _parse_start(folder)) and start < before
     ]

@@ -222,13 +222,13 @@ def _read_records(paths: Sequence[str]) -> dict[str, Any]:
     names = _name_paths(paths)
     if len(set(names.values())) < len(paths):
         raise BadInput("a folder is named twice.", "Name two different ones, or one and --by.")
-    found = {}
+    cells = {}
     for path, name in names.items():
         readable, unreadable = records.read_each(records.find(Path(path)))
-        found[name] = [record for _, record in readable]
-        for each in unreadable:
-            print(f"runner: {each.sentence}", file=sys.stderr)
-    return found
+        cells[name] = [record for _, record in readable]
+        for problem in unreadable:
+            print(f"runner: {problem.sentence}", file=sys.stderr)
+    return cells
 
 
 def _name_paths(paths: Sequence[str]) -> dict[str, str]:
@@ -236,7 +236,7 @@ def _name_paths(paths: Sequence[str]) -> dict[str, str]:
     parts = {path: Path(path).resolve().parts for path in paths}
     length = 1
     while length < max(map(len, parts.values())):
-        if len({each[-length:] for each in parts.values()}) == len(parts):
+        if len({path_parts[-length:] for path_parts in parts.values()}) == len(parts):
             break
         length += 1
-    return {path: "/".join(each[-length:]) for path, each in parts.items()}
+    return {path: "/".join(path_parts[-length:]) for path, path_parts in parts.items()}

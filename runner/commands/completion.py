@@ -144,8 +144,8 @@ def complete_line(line: str) -> list[str]:
         return []
     with contextlib.suppress(RunnerError):  # the folder may not be there yet
         before = paths.take_config_dirs(before)
-    found = list(_complete(before, last))
-    return [each for each in dict.fromkeys(found) if each.startswith(last) and each != last]
+    offers = list(_complete(before, last))
+    return [offer for offer in dict.fromkeys(offers) if offer.startswith(last) and offer != last]
 
 
 def _split(line: str) -> list[str]:
@@ -181,7 +181,7 @@ def _complete(before: Sequence[str], last: str) -> Iterator[str]:
     if "." in last:
         yield from (f"{group}.{name}=" for name in _list_fields(group, before))
     elif parser.settings:
-        yield from (f"{each}=" for each in parser.settings)
+        yield from (f"{setting}=" for setting in parser.settings)
         if last in ("scenario", "device", "measure", "tracking"):
             yield f"{last}."
 
@@ -199,8 +199,8 @@ def _complete_value(before: Sequence[str], last: str) -> Iterator[str]:
     elif "." in key:
         group, _, name = key.partition(".")
         known = _list_values(_list_fields(group, before).get(name))
-    for each in known:
-        yield f"{key}={listed},{each}" if listed else f"{key}={each}"
+    for choice in known:
+        yield f"{key}={listed},{choice}" if listed else f"{key}={choice}"
 
 
 def _list_fields(group: str, before: Sequence[str]) -> dict[str, Any]:
@@ -209,11 +209,11 @@ def _list_fields(group: str, before: Sequence[str]) -> dict[str, Any]:
         hints = typing.get_type_hints(_CLASSES[group], include_extras=True)
         return {name: hint for name, hint in hints.items() if name not in ("kind", "name")}
     chosen = [word.partition("=")[2] for word in before if word.startswith("scenario=")]
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name in chosen[-1].split(",") if chosen else ():
         if file := paths.find_choices("scenario").get(name):
-            found |= _list_parameters(yaml.safe_load(file.read_text()) or {})
-    return found
+            fields |= _list_parameters(yaml.safe_load(file.read_text()) or {})
+    return fields
 
 
 def _list_parameters(content: dict[str, Any]) -> dict[str, Any]:
@@ -231,5 +231,5 @@ def _list_values(hint: Any) -> Iterator[str]:
     elif typing.get_origin(hint) is typing.Literal:
         yield from map(str, typing.get_args(hint))
     elif typing.get_origin(hint) in (typing.Union, types.UnionType):
-        for each in typing.get_args(hint):
-            yield from _list_values(each)
+        for option in typing.get_args(hint):
+            yield from _list_values(option)

@@ -60,11 +60,11 @@ def run(options: argparse.Namespace) -> int:
     path = folders.find_folder(options.path)
     if not path.exists():
         raise BadInput(f"{path}: there is no such folder.", "Name a run's or a sweep's folder.")
-    found = records.find(path)
+    runs = records.find(path)
     folder = path if path.is_dir() else path.parent
     if options.peak:
-        return _print_peaks(found, options.json, options.by or "line")
-    return _write(folder, found == [folder], options.json)
+        return _print_peaks(runs, options.json, options.by or "line")
+    return _write(folder, runs == [folder], options.json)
 
 
 def _write(folder: Path, is_run: bool, as_json: bool) -> int:
@@ -86,9 +86,9 @@ def _write(folder: Path, is_run: bool, as_json: bool) -> int:
         except OSError as error:
             problems.append(f"{error.filename}: can't be written ({error.strerror}).")
     if as_json:
-        print(json.dumps([str(each.resolve()) for each in written], indent=1))
+        print(json.dumps([str(file.resolve()) for file in written], indent=1))
     elif written:
-        print("\n".join(paths.shorten(each.resolve()) for each in written))
+        print("\n".join(paths.shorten(file.resolve()) for file in written))
     if problems:
         remedy = "Move away what stands there, or copy the folder to where you may write."
         raise BadInput(" ".join(problems), remedy)
@@ -102,9 +102,9 @@ def _print_peaks(folders: Sequence[Path], as_json: bool, by: By) -> int:
     from runner.render.peak import MOST_SLICES
     from runner.render.text.peak_listing import list_record
 
-    found, unreadable = records.read_each(folders)
-    for each in unreadable:
-        print(f"runner: {each.sentence}", file=sys.stderr)
+    readable, unreadable = records.read_each(folders)
+    for problem in unreadable:
+        print(f"runner: {problem.sentence}", file=sys.stderr)
     if as_json:
         plain: list[dict[str, Any]] = [
             {
@@ -114,13 +114,13 @@ def _print_peaks(folders: Sequence[Path], as_json: bool, by: By) -> int:
                 "phase": record.outcome.phase,
                 "allocations": msgspec.to_builtins(record.allocations),
             }
-            for folder, record in found
+            for folder, record in readable
         ]
         print(json.dumps(plain, indent=1))
         return 0
-    grid = CellGrid([record for _, record in found])
-    most = MOST_SLICES if len(found) == 1 else 8
+    grid = CellGrid([record for _, record in readable])
+    most = MOST_SLICES if len(readable) == 1 else 8
     names = grid.varied or ["scenario", "execution", "batch_size"]
-    for _, record in found:
+    for _, record in readable:
         print(f"{grid.label(record, names)}\n{list_record(record, most, by)}\n")
     return 0

@@ -128,13 +128,13 @@ class Composer:
     def compose_words(self, number: int, words: Sequence[str]) -> CellConfig:
         """Return the cell that one choice of words makes; Hydra refuses what it would refuse."""
         parsed = [self._parse(word) for word in words]
-        fields = [each for each in parsed if not _may_choose_file(each)]
-        files = [str(each.input_line) for each in parsed if _may_choose_file(each)]
+        fields = [override for override in parsed if not _may_choose_file(override)]
+        files = [str(override.input_line) for override in parsed if _may_choose_file(override)]
         base = self._compose_files(number, files)
         if base.refers_to_hydra or any(_HYDRA_REFERENCE in word for word in words):
             return self.compose_whole(number, words)
-        if all(each.type is OverrideType.CHANGE for each in fields) and (
-            copy := base.copy_with({each.key_or_group: each.value() for each in fields})
+        if all(override.type is OverrideType.CHANGE for override in fields) and (
+            copy := base.copy_with({override.key_or_group: override.value() for override in fields})
         ):
             return copy
         config = base.config.copy()

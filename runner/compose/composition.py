@@ -62,7 +62,7 @@ def compose_cells(
 ) -> list[Cell]:
     """Return cells that are given as mappings, `{"scenario": "tape", "scenario.depth": 4}`, each
     checked as words are; of `function`, if it came by value."""
-    found = []
+    cells = []
     with translate_errors(), open_hydra() as opened:
         composer = Composer(opened, list_search_path())
         for number, settings in enumerate(wanted):
@@ -72,8 +72,8 @@ def compose_cells(
             config = composer.compose_mapping(number, settings)
             cell = _make_cell(number, config, _write_words(settings), function)
             check_supported(cell.experiment)
-            found.append(cell)
-    return found
+            cells.append(cell)
+    return cells
 
 
 def change_cell(cell: Cell, number: int, fields: Mapping[str, Any]) -> Cell:
@@ -213,7 +213,7 @@ def _plan_sweep(opened: Hydra, line: CommandLine, sweep: DictConfig) -> Plan:
     for name, values in (
         ("resume", resumed),
         ("tracking", {cell.experiment.tracking for cell in cells}),
-        ("measure.side_by_side", {each.side_by_side for each in measures}),
+        ("measure.side_by_side", {measure.side_by_side for measure in measures}),
     ):
         if len(values) > 1:
             raise BadInput(f"{name}: a sweep has one for all its cells.", f"Give {name} one value.")
@@ -249,8 +249,8 @@ def _find_swept_fields(cells: Sequence[Cell]) -> tuple[str, ...]:
     whole mapping, its entries that differ."""
     values: dict[str, set[str]] = {}
     for cell in cells:
-        for each in cell.overrides:
-            key, value = split_override(each)
+        for word in cell.overrides:
+            key, value = split_override(word)
             entries = {}
             if key.startswith("scenario.") and "{" in value:
                 fields = cell.experiment.fields

@@ -35,8 +35,8 @@ def take_config_dirs(words: Sequence[str]) -> list[str]:
             named = OverridesParser.create().parse_override(word).value()
         if not isinstance(named, list):
             raise BadInput(f"{word} is not a list of folders.", f"Write '{_KEY}=[file:///PATH]'.")
-        for each in named:
-            paths.add_conf(_find_folder(str(getattr(each, "text", each))))
+        for folder in named:
+            paths.add_conf(_find_folder(str(getattr(folder, "text", folder))))
     for group in (*GROUPS, "claim"):
         known = paths.find_choices(group)
         for folder in paths.list_own_confs():
@@ -53,23 +53,23 @@ def take_config_dirs(words: Sequence[str]) -> list[str]:
 def list_search_path() -> list[str]:
     """Return the word that tells Hydra of the folders; none where there are none."""
     quoted = [str(folder).replace("'", "\\'") for folder in paths.list_own_confs()]
-    listed = ",".join(f"'file://{each}'" for each in quoted)
+    listed = ",".join(f"'file://{folder}'" for folder in quoted)
     return [f"{_KEY}=[{listed}]"] if quoted else []
 
 
 def _find_folder(named: str) -> Path:
     """Return the folder of `file:///a/b`, `/a/b`, or `pkg://team.conf`, which is a package's."""
     scheme, _, rest = named.rpartition("://")
-    found: list[str] = []
+    places: list[str] = []
     if scheme == "pkg":
         with suppress(ImportError, ValueError):
             package = importlib.util.find_spec(rest.replace("/", "."))
-            found = list(package.submodule_search_locations or ()) if package else []
+            places = list(package.submodule_search_locations or ()) if package else []
     elif scheme in ("", "file"):
-        found = [rest]
-    if not found or not Path(found[0]).is_dir():
+        places = [rest]
+    if not places or not Path(places[0]).is_dir():
         raise BadInput(
             f"{_KEY}: there is no folder {named!r}.",
             "Say file:///PATH, or pkg://PACKAGE of one that is installed.",
         )
-    return Path(found[0])
+    return Path(places[0])

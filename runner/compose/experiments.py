@@ -112,7 +112,7 @@ def _import_class(target: str, name: str) -> Any:
     except Exception as error:  # whatever a user's module raises as it is read
         lines = traceback.extract_tb(error.__traceback__)
         machinery = ("<", __file__, str(importlib.__file__))
-        theirs = [each for each in lines if not each.filename.startswith(machinery)]
+        theirs = [line for line in lines if not line.filename.startswith(machinery)]
         line = f", {theirs[-1].filename}:{theirs[-1].lineno}" if theirs else ""
         raise BadInput(
             f"{_name_file(name)}: _target_ {target} can't be imported "

@@ -54,20 +54,24 @@ def read_search(
     if fields.sampler.get("seed", 0) is None:
         fields.sampler["seed"] = sweep.seed  # the run's own, so that a search repeats
     objective = Objective.read(OmegaConf.to_container(sweep.search, resolve=True))
-    by_key = {each.get_key_element(): each for each in overrides}
-    space = {key: read_space(each) for key, each in by_key.items() if each.is_sweep_override()}
+    by_key = {override.get_key_element(): override for override in overrides}
+    space = {
+        key: read_space(override)
+        for key, override in by_key.items()
+        if override.is_sweep_override()
+    }
 
     def write_words(point: Mapping[str, Any]) -> list[str]:
         return [
             _write_word(key, space[key], point[key])
             if key in space
-            else f"{key}={each.get_value_element_as_str()}"
-            for key, each in by_key.items()
+            else f"{key}={override.get_value_element_as_str()}"
+            for key, override in by_key.items()
         ]
 
-    values = {key: _list_values(each) for key, each in space.items()}
+    values = {key: _list_values(choices) for key, choices in space.items()}
     many = math.prod(map(len, values.values()))
-    endless = any(isinstance(each, Interval) and not each.step for each in space.values())
+    endless = any(isinstance(choices, Interval) and not choices.step for choices in space.values())
     search = SearchSpec(
         metrics=objective.metrics,
         limits=objective.limits,
@@ -80,7 +84,7 @@ def read_search(
     )
     if many <= MOST_CHECKED:
         points = [
-            dict(zip(values, each, strict=True)) for each in itertools.product(*values.values())
+            dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())
         ]
     else:
         points = _sample_points(values)
@@ -89,11 +93,11 @@ def read_search(
 
 def _sample_points(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return the first values together, and every other value of a field beside them."""
-    first = {key: each[0] for key, each in values.items()}
+    first = {key: choices[0] for key, choices in values.items()}
     points = [first]
-    for key, each in values.items():
-        taken = dict.fromkeys([*each[:: math.ceil(len(each) / MOST_VALUES)], each[-1]])
-        points += [{**first, key: value} for value in taken if value != each[0]]
+    for key, choices in values.items():
+        taken = dict.fromkeys([*choices[:: math.ceil(len(choices) / MOST_VALUES)], choices[-1]])
+        points += [{**first, key: value} for value in taken if value != choices[0]]
     return points
 
 
@@ -130,7 +134,7 @@ def read_space(override: Override) -> Choices | Interval:
     last = math.ceil((stop - first) / step) - 1
     if last < 0:
         raise BadInput(f"{word} has no values.", "Write range(START,STOP,STEP).")
-    number = int if all(isinstance(each, int) for each in bounds) else float
+    number = int if all(isinstance(bound, int) for bound in bounds) else float
     low, high = map(number, sorted((first, first + last * step)))
     return Interval(low, high, number(abs(step))) if last else Choices((low,))
 

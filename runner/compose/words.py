@@ -163,7 +163,7 @@ def check_choice(group: str, value: Any) -> None:
 def check_grid(overrides: Sequence[Override]) -> None:
     """Refuse a grid that has no end, or is larger than anybody means, before it is made."""
     cells = 1
-    for override in {each.get_key_element(): each for each in overrides}.values():
+    for override in {override.get_key_element(): override for override in overrides}.values():
         word, value = override.input_line, override.value()
         if isinstance(value, IntervalSweep):
             raise BadInput(
@@ -252,9 +252,9 @@ def _parse(word: str) -> Override:
                 f"{word}: there is no value before or after a comma.",
                 "Write KEY=A,B, or leave it out.",
             ) from error
-        found = re.sub(r" expecting \{.*", "", get_first_line(error))  # a parser's own names
+        problem = re.sub(r" expecting \{.*", "", get_first_line(error))  # a parser's own names
         raise BadInput(
-            f"{word} can't be read as KEY=VALUE ({found.replace('<EOF>', 'its end')}).",
+            f"{word} can't be read as KEY=VALUE ({problem.replace('<EOF>', 'its end')}).",
             "Quote what the shell or Hydra would take apart: 'key=\"a value\"'.",
         ) from error
 
@@ -286,8 +286,8 @@ def _check_override(word: str, key: str, override: Override) -> None:
             f"{word}: {key} can't be taken away.", f"Leave the word out, or say {key}=VALUE."
         )
     if key in (*GROUPS, *_HYDRA_GROUPS) and not override.is_delete():
-        for each in values:
-            check_choice(key, each)
+        for choice in values:
+            check_choice(key, choice)
     if root == "search" and override.is_sweep_override():
         raise BadInput(
             f"{word}: a search has one for all its cells.", f"Several are a list: {key}=[A,B]."

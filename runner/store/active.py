@@ -43,7 +43,7 @@ def log_record(record: Record, folder: Path, run_id: str) -> None:
         logged = client.get_run(run_id).data.tags.get(TAG, "")
         known = [*filter(None, logged.split(",")), record.id]
         now, step = round(1000 * time.time()), len(known) - 1
-        metrics = [Metric(each.name, each.value, now, step) for each in list_figures(record)]
+        metrics = [Metric(figure.name, figure.value, now, step) for figure in list_figures(record)]
         client.log_batch(run_id, metrics=metrics, tags=[RunTag(TAG, ",".join(known))])
         client.log_artifact(run_id, str(folder / RECORD_FILE), f"{ARTIFACTS}/{record.id}")
     except (MlflowException, OSError) as error:

@@ -108,8 +108,8 @@ class RunContent:
 def describe_record(record: Record, folder: Path) -> RunContent:
     """Return what becomes of the record in `folder`."""
     # The time in the phases: known from the record alone, also when cells took turns.
-    phases = (each for trial in record.trials for each in trial.phases.values())
-    seconds = sum(each.seconds or 0.0 for each in phases)
+    phases = (phase for trial in record.trials for phase in trial.phases.values())
+    seconds = sum(phase.seconds or 0.0 for phase in phases)
     started_ms = find_start(record)
     tables = list_tables(record)
     return RunContent(
@@ -140,10 +140,10 @@ def list_artifacts(folder: Path) -> list[Path]:
 
     A link is none: in a folder that somebody else gave away it may lead to any file of the user's.
     """
-    found = {path: None for pattern in ARTIFACTS for path in sorted(folder.glob(pattern))}
+    files = {path: None for pattern in ARTIFACTS for path in sorted(folder.glob(pattern))}
     return [
         path
-        for path in found
+        for path in files
         if not path.is_symlink()
         and path.is_file()
         and path.stat().st_size <= LARGEST_ARTIFACT_BYTES
@@ -155,7 +155,7 @@ def list_tables(record: Record) -> dict[str, str]:
     `log_table` writes them: its pages put such tables of several runs side by side."""
     if record.allocations is None:
         return {}
-    found = {
+    slices_of = {
         "lines.json": peak.slice_by_line(record.allocations),
         "layers.json": peak.slice_by_layer(record.allocations),
     }
@@ -170,7 +170,7 @@ def list_tables(record: Record) -> dict[str, str]:
                 ],
             }
         )
-        for file, slices in found.items()
+        for file, slices in slices_of.items()
         if slices
     }
 
@@ -237,8 +237,8 @@ def list_figures(record: Record) -> Iterator[MetricPoint]:
 def _list_series(record: Record) -> Iterator[MetricPoint]:
     """Yield each series of the first trial that has it, thinned out where it is long."""
     for read, name, scale in _SERIES:
-        found = ((trial.steps, read(trial.steps)) for trial in record.trials)
-        steps, series = next((each for each in found if each[1]), (None, ()))
+        trials = ((trial.steps, read(trial.steps)) for trial in record.trials)
+        steps, series = next((trial for trial in trials if trial[1]), (None, ()))
         stride = steps.get_stride(series) if steps else 1
         last, count = len(series) - 1, min(len(series), SERIES_POINTS)
         for place in (round(i * last / max(1, count - 1)) for i in range(count)):

@@ -97,7 +97,7 @@ class StoreListener:
         self._problem = next((answer for answer in answers if answer.problem), None)
         whole = str(self.folder.resolve())
         if self._problem is None:
-            self.published = next((each for each in answers if each.folder == whole), None)
+            self.published = next((answer for answer in answers if answer.folder == whole), None)
 
 
 class ActiveRunListener:

@@ -121,9 +121,9 @@ class MlflowStore:
         """Complete the run above those of a sweep's cells, its table and files; save its view."""
         with self._translate_errors():
             self._check_file()
-            found, _ = records.read_each(records.find(folder), _read_without_allocations)
-            ended = round(1000 * max((at / RECORD_FILE).stat().st_mtime for at, _ in found))
-            cells = [record for _, record in found if record.sweep]
+            readable, _ = records.read_each(records.find(folder), _read_without_allocations)
+            ended = round(1000 * max((at / RECORD_FILE).stat().st_mtime for at, _ in readable))
+            cells = [record for _, record in readable if record.sweep]
             name = cells[0].sweep.id if cells and cells[0].sweep else ""
             first = self._find_first(f"tags.sweep = {_quote(name)}", order="tags.number ASC")
             if first is None:
@@ -192,13 +192,13 @@ class MlflowStore:
         An embedded store keeps nothing of them, not in its trash either; a server has them there.
         """
         with self._translate_errors():
-            found = self._find_everywhere(name)
-            seen = [run.info.run_id for run in found if _is_active(run)]
+            runs = self._find_everywhere(name)
+            seen = [run.info.run_id for run in runs if _is_active(run)]
             for run_id in seen:
                 self._client.delete_run(run_id)
             if artifacts := self._location.artifacts:
                 database = SqlAlchemyStore(self._location.uri, self._location.artifact_address)
-                for run in found:
+                for run in runs:
                     with suppress(FileNotFoundError):
                         shutil.rmtree(Path(artifacts) / run.info.run_id)
                     database._hard_delete_run(run.info.run_id)  # as `mlflow gc` does
@@ -352,9 +352,9 @@ class MlflowStore:
 
     def _check_run(self, run_id: str, content: RunContent) -> None:
         """Raise `StoreError` unless the store has what was written."""
-        found = self._client.get_run(run_id).data
+        stored = self._client.get_run(run_id).data
         metrics = {point.name: point.value for point in content.points}
-        if found.params != content.parameters or found.metrics != metrics:
+        if stored.params != content.parameters or stored.metrics != metrics:
             raise StoreError(
                 f"{self._location.name} does not hold what was written to it", "Look at it."
             )
@@ -381,14 +381,14 @@ class MlflowStore:
         self, condition: str, experiment: str | None = None, view: int = ViewType.ACTIVE_ONLY
     ) -> list[Any]:
         """Return every run, page by page."""
-        found, page = [], None
+        runs, page = [], None
         while True:
             some = self._client.search_runs(
                 [experiment or self._experiment], condition, view, page_token=page
             )
-            found += some
+            runs += some
             if not (page := some.token):
-                return found
+                return runs
 
     def _find_first(
         self,
@@ -396,10 +396,10 @@ class MlflowStore:
         experiment: str | None = None,
         order: str = "attributes.start_time DESC",
     ) -> Any | None:
-        found = self._client.search_runs(
+        runs = self._client.search_runs(
             [experiment or self._experiment], condition, max_results=1, order_by=[order]
         )
-        return found[0] if found else None
+        return runs[0] if runs else None
 
     def _check_file(self) -> None:
         """Let SQLite say why an embedded store can't be written; MLflow would try for minutes."""
@@ -430,10 +430,10 @@ class MlflowStore:
         """Raise `StoreError` for the file of a newer MLflow; MLflow itself calls it out of date."""
         with self._open_database(database) as connection:
             try:
-                ((found,),) = connection.execute("SELECT version_num FROM alembic_version")
+                ((version,),) = connection.execute("SELECT version_num FROM alembic_version")
             except (sqlite3.OperationalError, ValueError):
                 return  # it can't be read, or is no store of MLflow's: who opens it says so
-        if not any(_MIGRATIONS.glob(f"{found}_*.py")):
+        if not any(_MIGRATIONS.glob(f"{version}_*.py")):
             raise StoreError(
                 f"{database} was made by a newer MLflow than {mlflow.__version__}, which is here",
                 "Install the newer one, or move the file away.",
@@ -441,28 +441,28 @@ class MlflowStore:
 
     def _find_experiment(self) -> str:
         name = self._location.experiment
-        found = self._client.get_experiment_by_name(name)
-        if found is None:
+        experiment = self._client.get_experiment_by_name(name)
+        if experiment is None:
             try:
                 return str(self._client.create_experiment(name, self._location.artifact_address))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":
                     raise
-                found = self._client.get_experiment_by_name(name)
-        if found is None or not found.experiment_id:
+                experiment = self._client.get_experiment_by_name(name)
+        if experiment is None or not experiment.experiment_id:
             raise StoreError(
                 f"{self._location.name}: its answer names no experiment {name!r}",
                 "Is it an MLflow server?",
             )
-        if found.lifecycle_stage == "deleted":
+        if experiment.lifecycle_stage == "deleted":
             raise StoreError(
                 f"{self._location.name}: the experiment {name!r} is in MLflow's trash",
                 "Restore it there, or say tracking.experiment=NAME.",
             )
         database, now = self._location.database, self._location.artifact_address
-        if database and now and found.artifact_location != now:
-            self._follow_move(database, found.artifact_location, now)
-        return str(found.experiment_id)
+        if database and now and experiment.artifact_location != now:
+            self._follow_move(database, experiment.artifact_location, now)
+        return str(experiment.experiment_id)
 
     def _follow_move(self, file: Path, before: str, now: str) -> None:
         """Correct the whole paths in the store when the outputs were moved to another place."""

@@ -14,8 +14,8 @@ from runner.claims.expectation import Expectation
 
 
 def find_comparisons() -> dict[str, type[Expectation]]:
-    modules = (importlib.import_module(f"{__name__}.{each.name}")
-               for each in pkgutil.iter_modules(__path__))  # fmt: skip
+    modules = (importlib.import_module(f"{__name__}.{module.name}")
+               for module in pkgutil.iter_modules(__path__))  # fmt: skip
     return {
         kind.word: kind
         for module in modules

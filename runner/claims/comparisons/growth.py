@@ -30,18 +30,18 @@ class GrowthExpectation(MetricExpectation):
 
     def test(self, records: CaseRecords) -> ExpectationResult:
         read, covers = self.read(records.run), tuple(range(len(records.sizes)))
-        values = [each.value for each in read if each.value is not None]
+        values = [reading.value for reading in read if reading.value is not None]
         if len(values) < len(read):
-            why = next(each.why for each in read if each.value is None)
+            why = next(reading.why for reading in read if reading.value is None)
             return ExpectationResult(self, read, (), (Finding(covers, None, why=why),))
         points = zip(records.sizes, values, strict=True)
         same = find_tolerance(find_metric(self.metric))
         if self.is_range:
             same = same.widen(reading.interval for reading in read)
-        found = find_law(points, same)
-        assert found is not None  # a claim has sizes enough
-        holds = found.rises if self.shape == "grows" else found.shape == self.shape
-        words = found.describe(selection.shorten_field(records.field))
+        law = find_law(points, same)
+        assert law is not None  # a claim has sizes enough
+        holds = law.rises if self.shape == "grows" else law.shape == self.shape
+        words = law.describe(selection.shorten_field(records.field))
         return ExpectationResult(self, read, (), (Finding(covers, holds, why=words),))
 
     def write_rule(self) -> str:

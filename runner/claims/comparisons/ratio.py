@@ -54,7 +54,7 @@ class RatioExpectation(BoundedExpectation):
         ours = self.read(records.run)
         theirs = tuple(readings.read_metric(record, self._lower) for record in records.against)
         ratios = map(self._compute_ratio, ours, theirs, records.run, records.against)
-        findings = tuple(self.judge_reading(n, each) for n, each in enumerate(ratios))
+        findings = tuple(self.judge_reading(n, ratio) for n, ratio in enumerate(ratios))
         return ExpectationResult(self, ours, theirs, findings)
 
     def _compute_ratio(self, one: Reading, other: Reading, run: Record, against: Record) -> Reading:

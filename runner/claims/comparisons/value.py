@@ -20,7 +20,7 @@ class ValueExpectation(UnitExpectation):
         read = self.read(records.run)
         counted = zip(read, self.compute_units(records.run), strict=True)
         findings = (
-            self.judge_reading(n, each.divide(unit)) for n, (each, unit) in enumerate(counted)
+            self.judge_reading(n, reading.divide(unit)) for n, (reading, unit) in enumerate(counted)
         )
         return ExpectationResult(self, read, (), tuple(findings))
 
