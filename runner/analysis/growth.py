@@ -222,7 +222,7 @@ def _check_against_books(
     if found.bytes_per_step is not None and not is_doubted:
         return found
     drops = _list_drops(books.steps, books.in_use_bytes, 0.0)
-    stairs = sum(step >= steps[-1] / 2 for step, _ in drops)
+    stairs = len([step for step, _ in drops if step >= steps[-1] / 2])
     most = (find_bound([found]) or 0.0) * (1 + 1 / stairs if stairs else 1)
     most = max(most, find_bound([noted]) or 0.0)
     if is_doubted:

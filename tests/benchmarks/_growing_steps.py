@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import mmap
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,15 @@ def tensor_that_stays(size: int) -> Step:
 
 def array_that_stays(size: int) -> Step:
     return lambda: _keep(np.ones(size // 8))
+
+
+def array_that_stays_beside_garbage(size: int) -> Step:
+    """2 MB of it are made before the first step, and wait for a look through all objects."""
+    cycles: list[Any] = [[np.ones(1_000)] for _ in range(250)]
+    for cycle in cycles:
+        cycle.append(cycle)
+    gc.collect()
+    return array_that_stays(size)
 
 
 def array_that_goes(size: int) -> Step:

@@ -30,6 +30,7 @@ def test_what_keeps_its_last_tensors_does_not_grow(measure: MeasureWords, name: 
     [
         ("dict_that_stays", 0, 60, 200),
         ("array_that_stays", 0, 90, 300),
+        ("array_that_stays_beside_garbage", 0, 90, 300),
         ("tensor_that_stays", 100, 100, 1_500),
     ],
 )

@@ -170,6 +170,7 @@ class TestHost:
         assert found is not None
         assert found.bytes_per_step is None
         assert found.steps_needed == 410
+        assert type(found.at_most_bytes_per_step) is float  # one of NumPy's can't be written
 
     def test_a_leak_into_what_malloc_had_free_is_unknown_not_none(self) -> None:
         trial = timing_trial([0.001] * 205, [4_500_000.0] * 205)
