@@ -43,8 +43,8 @@ class TrialServer:
         self._lock = Lock()
         self._zygotes: dict[frozenset[tuple[str, str]], Zygote] = {}
         self._leaving: list[Child] = []
-        self._notes: dict[str, str] = {}
-        """The note of `StartAnew`, by cell."""
+        self._notes: dict[tuple[str, str], str] = {}
+        """The note of `StartAnew`, by folder and cell: a script's path may be relative."""
         self.is_terminated = False
         self._output = os.memfd_create("runner-zygotes")
         self._logged_bytes = 0
@@ -127,16 +127,19 @@ class TrialServer:
         self, spec: TrialSpec, timeout_seconds: float, on_news: OnNews, log: Path
     ) -> tuple[Trial, End]:
         """Run a trial to an end that counts: a lost zygote is replaced once."""
-        cell, device = spec.experiment.cell, spec.experiment.device
+        folder, device = _find_folder(), spec.experiment.device
+        of_cell = folder, spec.experiment.cell
         # The other meters know glibc's malloc alone.
         environment = spec.experiment.environment
         environment |= mallocs.find_variables(device) if spec.is_timed else {}
         is_second = False
         while True:
             zygote = self.start(environment)
-            noted = replace(spec, note=self._notes.get(cell))
+            noted = replace(spec, note=self._notes.get(of_cell))
             try:
-                phase, end, seconds = self._run_once(zygote, noted, timeout_seconds, on_news, log)
+                phase, end, seconds = self._run_once(
+                    zygote, noted, folder, timeout_seconds, on_news, log
+                )
             except ForkError as error:
                 if is_second or self.is_terminated or error.args:
                     raise ServerError(*self._explain(error)) from None
@@ -149,20 +152,22 @@ class TrialServer:
                     is_second = True
                     continue
             if isinstance(end, TrialResult) and end.note is not None:
-                self._notes[cell] = end.note
+                self._notes[of_cell] = end.note
                 continue
             trial = ends.make_trial(spec, phase, end)
             trial.facts.seconds = seconds
             return trial, end
 
     def _run_once(
-        self, zygote: Zygote, spec: TrialSpec, timeout_seconds: float, on_news: OnNews, log: Path
+        self,
+        zygote: Zygote,
+        spec: TrialSpec,
+        folder: str,
+        timeout_seconds: float,
+        on_news: OnNews,
+        log: Path,
     ) -> tuple[Phase | None, End, float]:
         """Return the phase that the trial came to, its end, and the seconds that it took."""
-        try:
-            folder = str(Path.cwd())
-        except FileNotFoundError:  # the child will report it
-            folder = os.environ.get("PWD", "")
         work = pickle.dumps(spec, pickle.HIGHEST_PROTOCOL)
         end = None
         with zygote.make_scratch() as scratch:
@@ -214,3 +219,11 @@ class TrialServer:
             return "the server that loads TensorFlow ended.", f"Its last words are in {self.log}."
         printed = os.pread(self._output, 2**20, 0).decode(errors="replace").strip().splitlines()
         return "the server that loads TensorFlow ended.", f"Its last words: {printed[-1:]}"
+
+
+def _find_folder() -> str:
+    """Return where the user stands."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:  # the child will report it
+        return os.environ.get("PWD", "")

@@ -166,6 +166,25 @@ def test_a_loop_without_a_known_step_is_measured_by_its_likeliest(
     assert (trial.facts.program.step, trial.facts.program.steps) == ("__main__:main.handle", 6)
 
 
+def test_scripts_of_one_name_in_two_folders_have_steps_of_their_own(
+    server: TrialServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = []
+    for name in ("handle", "answer"):
+        folder = tmp_path / name
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        text = NO_KNOWN_STEP["a tf.function within main"][0].replace("handle", name)
+        (folder / "serve.py").write_text(text)
+        words = ["scenario=script", "scenario.path=serve.py", "scenario.step=likeliest"]
+        experiment = composition.compose_plan(words).cells[0].experiment
+        trial = server.run(TrialSpec(experiment, "memory", 0), 120)
+        assert trial.outcome.completed, trial.outcome
+        assert trial.facts.program is not None
+        steps.append(trial.facts.program.step)
+    assert steps == ["__main__:main.handle", "__main__:main.answer"]
+
+
 def test_a_host_trial_says_who_holds_what_a_script_keeps(
     server: TrialServer, tmp_path: Path
 ) -> None:
