@@ -149,6 +149,10 @@ class PipelineBuffer:
     buffer: Whole | None
     """The number of elements that it may hold."""
     chosen_by_autotune: bool
+    capacity: Whole | None = None
+    """The number of elements at which it is full; None where that is not known, or has no end."""
+    element_bytes: Whole | None = None
+    """None where the shapes are not known before an element is made."""
 
     def __post_init__(self) -> None:
         if not len(self.elements) == len(self.bytes) > 1:
@@ -159,6 +163,12 @@ class PipelineBuffer:
         """Return True if it holds more than stages that run ahead of each other differ by."""
         before, after = self.elements[0], self.elements[-1]
         return after > max(1.1 * before, before + 3)
+
+    @property
+    def will_be_full(self) -> bool:
+        """Return True if it holds more and more, and an end is known that it has not reached."""
+        is_rising = self.elements[0] < self.elements[-1]
+        return is_rising and self.capacity is not None and self.elements[-1] < self.capacity
 
 
 class CollectorState(StrEnum):
@@ -321,6 +331,8 @@ class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):
     """After the warm-up and after the last step, where there were any."""
     malloc: MallocBooks | None = None
     held: HostFindings | None = None
+    pipelines: tuple[PipelineBuffer, ...] = ()
+    """Of a memory trial: before the first steady step, and after the last."""
     program: ProgramFacts | None = None
     requests: RequestSequence | None = None
     out_of_memory: FailedRequest | None = None

@@ -27,8 +27,10 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from runner.analysis import growth
+from runner.analysis.filling import find_filling, leave_out
 from runner.analysis.growth import ProcessGrowth
 from runner.config import Spec
 from runner.facts import PhaseFigures
@@ -167,6 +169,12 @@ def _judge_growth(trials: Sequence[Trial], name: str) -> list[ProcessGrowth]:
     """Return what each process says of a growth; of tensors as far as the host bears it out."""
     evidence = _list_evidence(trials, METRICS[name])
     found = [each for each in map(_GROWTH[name], evidence) if each is not None]
+    if filling := find_filling(trials):
+        steps = max((trial.steps.host_steps for trial in evidence), default=0)
+        explains = filling.explains_tensors
+        if name == HOST_GROWTH:
+            explains = partial(filling.explains_host, steps=steps)
+        found = [leave_out(each, explains) for each in found]
     if name != TENSOR_GROWTH or any(
         (each.facts.device or "").startswith("GPU") for each in evidence
     ):

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from runner.analysis.filling import Filling
 from runner.facts import ChildProcesses
 
 
@@ -66,6 +67,8 @@ class Reason(Enum):
 
     HELD = auto()
     BUFFER_IS_FULL = auto()
+    BUFFER_FILLS = auto()
+    """Of tf.data's, with an end that is known and not reached."""
     LEVELS_OFF = auto()
     """It rose while it was traced, and not over all the steps that were timed."""
     KEPT_BY_MALLOC = auto()
@@ -118,6 +121,8 @@ class LeakEvidence:
     """Early and late, where the timing trials had any."""
     children_steps: int = 0
     """The steps between the two."""
+    filling: Filling | None = None
+    """The buffers of tf.data that make the tensors, where these are all that rises of them."""
     garbage_bytes: float = 0.0
     """Given back by Python's collector after the last step, where it had looked like growth."""
 

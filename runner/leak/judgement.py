@@ -27,9 +27,10 @@ that part. The first row of this table that applies decides:
     16     something rose in a few traced steps, and that is not its growth     unclear
     17     else: nobody was found                                               unclear
 
-What rose in a few traced steps alone holds where it is the growth, one event more or less. Where
-the verdict is flat or fills, and child processes take more than they did, it is unclear: they were
-looked at twice. Where it grows, theirs is part of the growth.
+Tensors that fill a buffer of tf.data's are no holder where it is known at which size it is full:
+then "fills" stands for "flat". What rose in a few traced steps alone holds where it is the growth,
+one event more or less. Where the verdict is flat or fills, and child processes take more than they
+did, it is unclear: they were looked at twice. Where it grows, theirs is part of the growth.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from runner.analysis.estimate import find_growth_bound
+from runner.analysis.filling import find_filling
 from runner.analysis.growth import HOST, find_usual_bound, judge_host
 from runner.facts import MOST_TRACED_STEPS, MallocBooks
 from runner.leak import sentences
@@ -98,6 +100,8 @@ def _decide_alone(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
     grows = LeakVerdict.GROWS, Reason.HELD
     full = LeakVerdict.FILLS, Reason.BUFFER_IS_FULL if evidence.stopped else Reason.LEVELS_OFF
     flat = LeakVerdict.FLAT, Reason.GARBAGE if evidence.garbage_bytes else Reason.NOTHING_GROWS
+    if evidence.filling:
+        full = flat = LeakVerdict.FILLS, Reason.BUFFER_FILLS
     if holding and evidence.is_level_when_timed:
         return full
     if (evidence.tensor or 0) > 0 and not any(each.kind == "tensor" for each in evidence.stopped):
@@ -148,6 +152,14 @@ def gather_evidence(record: Record) -> LeakEvidence:
         what = "tensors, as the memory trial counted them"
         holders.append(Holder("tensor", tensor, what=what))
     holders = _correct_pooled(holders, tensor or 0.0)
+    steps = max((each.steps.host_steps for each in record.trials), default=0)
+    filling = find_filling(record.trials)
+    filled = [holder for holder in holders if holder.kind in ("tensor", "native")]
+    rate = sum(holder.bytes_per_step for holder in filled)
+    if filling and filling.buffers and filling.explains_host(rate, steps):
+        holders = [holder for holder in holders if holder not in filled]
+    else:
+        filling = None
     explained = _sum_on_host(record, holders)
     recurring = [holder for holder in rare if holder.events != 1]
     if host and _explains(recurring, host - explained):
@@ -182,7 +194,8 @@ def gather_evidence(record: Record) -> LeakEvidence:
         failed,
         traced.steps if traced else 0,
         max(children, key=lambda pair: pair[1].bytes, default=None),
-        max((each.steps.host_steps for each in record.trials), default=0),
+        steps,
+        filling,
         max((each.collected_bytes for each in judged), default=0.0),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from runner.analysis.filling import describe_filling
 from runner.facts import PipelineBuffer
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import count_needed_steps
@@ -62,6 +63,9 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
             stage = next((each for each in stages if abs(each.bytes[-1] - size) < 0.5 * size), None)
             what = _describe_stage(stage) if stage else what
             return f"rises and stops: a buffer that fills ({what}, at {stopped[0].where})"
+        case Reason.BUFFER_FILLS:
+            assert evidence.filling is not None
+            return f"rises to a known end: {describe_filling(evidence.filling)}"
         case Reason.KEPT_BY_MALLOC:
             return (
                 f"does not grow: what you saw is malloc's: {format_bytes(evidence.kept_by_malloc)} "
@@ -168,6 +172,8 @@ def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[s
     for trial in record.trials:
         if trial.facts.held:
             yield from describe_resources(trial.facts.held)
+    if evidence.filling and leak.verdict is not LeakVerdict.FILLS:
+        yield describe_filling(evidence.filling)
     if stages := _list_pipelines(record):
         yield f"tf.data holds {'; '.join(map(_describe_stage, stages))}"
     for trial in record.trials:

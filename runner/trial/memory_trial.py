@@ -9,6 +9,7 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
+from runner.meters.host.pipelines import PipelineMeter
 from runner.meters.host.resident import HostMemory
 from runner.meters.tensor import samples
 from runner.meters.tensor.call_recorder import CallRecorder
@@ -36,6 +37,12 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         recording=recording,
     )
     steps = setup.experiment.measure.memory_steps
+    pipelines = PipelineMeter()
+
+    def observe() -> None:
+        setup.execution.observe()
+        if recording and recording.pipelines.are_used:
+            pipelines.look()
 
     def salvage() -> Salvage:
         live = found = None
@@ -56,6 +63,7 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         else:
             facts.allocator_peak_bytes = peak
         facts.process_peak_bytes = HostMemory().read().high_water  # with all that tracing takes
+        facts.pipelines = pipelines.list_buffers()
         if requests is not None:
             facts.requests = requests.to_facts()
         return samples.make_result(found, facts)
@@ -65,6 +73,6 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         setup.announce(tracing),
         StepLimits(warmup_steps=0, steps=steps, min_steps=steps, max_seconds=math.inf),
         device.settle,
-        setup.execution.observe,
+        observe,
     )
     return PreparedTrial(partial(run_phases, setup.build, phases), finish, salvage)

@@ -56,6 +56,11 @@ class PipelineStages:
         self._begun: dict[tuple[Stage, ...], int] = {}
         """The stages, the last one first, and the stack that iterates; the latest at the end."""
 
+    @property
+    def are_used(self) -> bool:
+        """Return True if something has iterated over a pipeline."""
+        return bool(self._begun)
+
     def note_stage(self, dataset: Any, stack: int) -> None:
         self._made.setdefault(dataset, stack)
 
@@ -108,15 +113,17 @@ def _read_functions(dataset: Any) -> tuple[Set[str], tuple[Output, ...]]:
     with suppress(AttributeError, TypeError, ValueError):  # the user's own class may have none
         graphs = (each.function.graph for each in dataset._functions())
         nodes = frozenset(name for graph in graphs for name in _list_nodes(graph))
-        outputs = zip(dataset._flat_shapes, dataset._flat_types, strict=True)
-        return nodes, tuple(
-            (
-                tuple(shape.as_list()) if shape.is_fully_defined() else None,
-                dtype.as_datatype_enum,
-            )
-            for shape, dtype in outputs
-        )
+        return nodes, list_outputs(dataset)
     return frozenset(), ()
+
+
+def list_outputs(dataset: Any) -> tuple[Output, ...]:
+    """Return the tensors of an element of a dataset."""
+    outputs = zip(dataset._flat_shapes, dataset._flat_types, strict=True)
+    return tuple(
+        (tuple(shape.as_list()) if shape.is_fully_defined() else None, dtype.as_datatype_enum)
+        for shape, dtype in outputs
+    )
 
 
 def _list_nodes(graph: Any) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from runner import metrics
 from runner.analysis import growth, selection
+from runner.analysis.filling import describe_filling, find_filling
 from runner.metrics import METRICS, STEP_SECONDS, TENSOR_PEAK, Rank, list_shown
 from runner.paths import shorten
 from runner.records import LOG_FILE, RECORD_FILE, Record
@@ -119,6 +120,8 @@ def describe_figure(record: Record, name: str) -> str:
         case metrics.TENSOR_GROWTH:
             traced = [each for each in record.trials if each.kind == "memory"]
             found = [each for each in map(growth.judge_tensors, traced) if each is not None]
+            if not value and (filling := find_filling(traced)):
+                return f"none: {describe_filling(filling)}"
             if not value and any(each.bytes_per_step for each in found):
                 steps = max(len(each.steps) for each in traced)
                 most = max(each.steps.host_steps for each in record.trials)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from runner.compose import composition
-from runner.facts import ChildProcesses, HostFindings, MallocBooks, TrialFacts
+from runner.facts import ChildProcesses, HostFindings, MallocBooks, PipelineBuffer, TrialFacts
 from runner.leak import remedies, suggestions
 from runner.leak.findings import Leak
 from runner.leak.holders import is_growing
@@ -53,6 +53,32 @@ def record(*places: dict[str, Any], host_growth: float | None = 1000, **more: An
     trials = (*found.trials, host_trial(*places, **more))
     environment = msgspec.structs.replace(found.environment, memory_bytes=1_000_000_000)
     return replace(found, trials=trials, environment=environment)
+
+
+class TestABufferThatFills:
+    CACHE = PipelineBuffer("memory cache", (5, 10), (5_000, 10_000), None, False, 9_000, 1_000)
+
+    def judge(self, *places: dict[str, Any], cache: PipelineBuffer = CACHE) -> Leak:
+        found = record(*places, host_growth=0)
+        found.trials[1].facts.pipelines = (cache,)
+        return judge(found)
+
+    def test_is_what_rises_to_a_known_end(self) -> None:
+        leak = self.judge(place("tensor", file=None, line=None))
+        assert (leak.verdict, leak.holders) == ("fills", ())
+        assert leak.sentence == (
+            "rises to a known end: tf.data's memory cache fills, until it holds 9,000 elements, "
+            "9.00 MB"
+        )
+
+    def test_hides_no_list_beside_it(self) -> None:
+        leak = self.judge(place("tensor", file=None, line=None), place("python"))
+        assert (leak.verdict, [each.kind for each in leak.holders]) == ("grows", ["python"])
+        assert "memory cache fills" in leak.notes[0] + leak.notes[1]
+
+    def test_is_none_where_nobody_knows_its_end(self) -> None:
+        leak = self.judge(place("tensor"), cache=replace(self.CACHE, capacity=None))
+        assert (leak.verdict, [each.kind for each in leak.holders]) == ("grows", ["tensor"])
 
 
 class TestWhatGoesOn:
