@@ -34,7 +34,7 @@ def _suggest_change(holder: Holder) -> str | None:
         return None
     if holder.kind in ("graph", "executable"):
         return _suggest_for_graph(holder)
-    if holder.chain and (holder.is_held or "thread" in holder.chain[0]):
+    if holder.chain and (holder.is_held or _OF_THREAD.search(holder.chain[0])):
         return _suggest_for_container(holder)
     if "made of Python values" in holder.what:
         return "TensorFlow keeps a tensor of each Python number: pass NumPy's, `np.float32(number)`"
@@ -58,6 +58,9 @@ def _suggest_for_op(what: str) -> str | None:
     return None
 
 
+_OF_THREAD = re.compile(r"^running threads|^thread '|, running in thread ")
+"""What a chain begins with that a thread holds; a name may have the word in it, too."""
+
 _OF_KERAS = re.compile(r" under (fit|evaluate|predict)\b")
 
 
@@ -65,7 +68,7 @@ def _suggest_for_container(holder: Holder) -> str | None:
     """Return the change by the container that grows, and by what it is given."""
     *way, given = holder.chain
     held = given.partition(" ")[2].removesuffix(" a step")
-    if "thread" in way[0]:
+    if _OF_THREAD.search(way[0]):
         return "let the thread end, or hand it what it needs as an argument that it can drop"
     if cached := next((each for each in way if each.startswith("the cache of ")), None):
         function = cached.removeprefix("the cache of ").partition(" (")[0]

@@ -54,7 +54,14 @@ _MOST_PLACES = 60
 _PAGE = resource.getpagesize()
 _PYTHONS = (2, 3, 4)
 """memray's numbers for malloc, calloc and realloc of Python's own allocator."""
-_MAP, _UNMAP = 14, 15
+_MAP = 14
+_GIVE_BACK = (1, 5, 15)
+"""Python's free, malloc's, and `munmap`."""
+_LARGE = 32_768
+"""Bytes of a block of malloc's from which on its pages are asked for: zlib takes 268 kB for an
+object and writes to 88 of them, and NumPy's zeros are written to by nobody."""
+_TELLING = 2**20
+"""Bytes that blocks of one size have risen by, from which on that is worth a second reading."""
 _SMALL = 512
 """Bytes up to which Python's allocator serves a request from its own arenas."""
 _POOL, _POOL_HEADER = 16384, 48
@@ -119,6 +126,7 @@ class SurvivorMeter:
         record keeps them: each with what was live at every mark."""
         nothing = np.zeros((2, len(self._marks)))
         held: dict[Place, Series] = defaultdict(nothing.copy)
+        large: dict[tuple[Place, int], Series] = defaultdict(nothing.copy)
         mapped: dict[tuple[Place, int], Series] = defaultdict(nothing.copy)
         with self._memray.FileReader(self._file) as reader:
             times = [each.time for each in reader.get_memory_snapshots()]
@@ -128,9 +136,13 @@ class SurvivorMeter:
                 if series[0].any() and (place := _find_place(record)) is not None:
                     if record.allocator == _MAP:
                         mapped[place, _round_to_pages(record)] += series
+                    elif (size := _find_size(record)) >= _LARGE and place.kind != "tensor":
+                        large[place, size] += series
                     else:
                         held[place] += series
-            written = _find_written_shares(reader.get_allocation_records()) if mapped else {}
+            is_telling = any(series[0, -1] >= _TELLING for series in large.values())
+            records = reader.get_allocation_records() if mapped or is_telling else ()
+            written, written_of_size = _find_written_shares(records)
         shared = _group_by_size(mappings.list_shared()) if mapped else {}
         for (place, size), series in mapped.items():
             share = written.get(place, 0.0)
@@ -139,6 +151,8 @@ class SurvivorMeter:
                 share /= size * len(shared[size])
                 place = replace(place, kind="native", what=_describe_shared(shared[size]))
             held[place] += [share * series[0], series[1]]
+        for (place, size), series in large.items():
+            held[place] += [written_of_size.get(size, 1.0) * series[0], series[1]]
         self._file.unlink()
         return list(_rank(held))
 
@@ -190,28 +204,37 @@ def _count_taken(total: int, count: int, allocator: int) -> float:
     return float(count * max(32, -(-(size + 8) // 16) * 16))
 
 
-def _find_written_shares(records: Any) -> dict[Place, float]:
-    """Return of what each place has mapped and not unmapped, how much is resident now."""
+def _find_written_shares(records: Iterable[Any]) -> tuple[dict[Place, float], dict[int, float]]:
+    """Return how much is resident now of what was not given back: of each place's mappings, and of
+    malloc's large blocks by their size."""
     still: dict[int, Any] = {}
     for record in records:
-        if record.allocator == _MAP:
-            still[record.address] = record
-        elif record.allocator == _UNMAP:
+        if record.allocator in _GIVE_BACK:
             still.pop(record.address, None)
-    pages: dict[Place, list[bool]] = defaultdict(list)
+        elif record.allocator == _MAP or record.size >= _LARGE:
+            still[record.address] = record
+    pages: dict[Place | int, list[bool]] = defaultdict(list)
     with open("/proc/self/pagemap", "rb") as pagemap:  # noqa: PTH123
         for address, record in still.items():
-            if (place := _find_place(record)) is not None:
+            of = _find_place(record) if record.allocator == _MAP else record.size
+            if of is not None:
                 first, last = address // _PAGE, -(-(address + record.size) // _PAGE)
                 pagemap.seek(8 * first)  # 8 bytes a page, the highest bit says whether it is there
                 flags = pagemap.read(8 * (last - first))[7::8]
-                pages[place] += [bool(byte & 0x80) for byte in flags]
-    return {place: sum(present) / len(present) for place, present in pages.items() if present}
+                pages[of] += [bool(byte & 0x80) for byte in flags]
+    shares = {of: sum(present) / len(present) for of, present in pages.items() if present}
+    of_places = {of: share for of, share in shares.items() if isinstance(of, Place)}
+    return of_places, {of: share for of, share in shares.items() if isinstance(of, int)}
+
+
+def _find_size(record: Any) -> int:
+    """Return the bytes of each block of a record."""
+    first = record.intervals[0]
+    return int(first.n_bytes // first.n_allocations)
 
 
 def _round_to_pages(record: Any) -> int:
-    first = record.intervals[0]
-    return int(-(-(first.n_bytes // first.n_allocations) // _PAGE) * _PAGE)
+    return -(-_find_size(record) // _PAGE) * _PAGE
 
 
 def _group_by_size(shared: Iterable[Mapping]) -> dict[int, list[Mapping]]:

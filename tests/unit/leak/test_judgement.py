@@ -631,6 +631,10 @@ def container_of(chain: str) -> dict[str, Any]:
             "bound the cache of `embed`: functools.lru_cache(maxsize=1000)",
         ),
         (
+            "`local`, a _local in threads.py:6 > ['kept'], a list > 1 EagerTensor a step",
+            "keep a number, `float(loss)`, in `local['kept']`",
+        ),
+        (
             "`errors`, a list in a.py:1 > 1 ValueError a step",
             "keep `repr(error)` in `errors`",
         ),
