@@ -62,6 +62,15 @@ def find_filling(trials: Iterable[Trial]) -> Filling | None:
     return None
 
 
+def find_endless(trials: Iterable[Trial]) -> PipelineBuffer | None:
+    """Return the buffer that goes on filling and has no known end; None without."""
+    for trial in trials:
+        for buffer in trial.facts.pipelines:
+            if buffer.is_filling and buffer.capacity is None and not buffer.chosen_by_autotune:
+                return buffer
+    return None
+
+
 def leave_out(found: ProcessGrowth, explains: Callable[[float], bool]) -> ProcessGrowth:
     """Return the growth: 0 where what fills a buffer explains all of it."""
     most = found.bytes_per_step or found.at_most_bytes_per_step

@@ -40,9 +40,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from runner.analysis.estimate import find_growth_bound
-from runner.analysis.filling import find_filling
+from runner.analysis.filling import find_endless, find_filling
 from runner.analysis.growth import HOST, find_usual_bound, judge_host
-from runner.facts import MOST_TRACED_STEPS, MallocBooks
+from runner.facts import MOST_TRACED_STEPS, MallocBooks, PipelineBuffer
 from runner.leak import sentences
 from runner.leak.findings import Holder, Leak, LeakEvidence, LeakVerdict, Reason
 from runner.leak.holders import ENOUGH_STEPS, LEAST_BYTES, TracedHolders, find_holders
@@ -160,6 +160,8 @@ def gather_evidence(record: Record) -> LeakEvidence:
         holders = [holder for holder in holders if holder not in filled]
     else:
         filling = None
+    if endless := find_endless(record.trials):
+        holders = [_name_buffer(holder, endless) for holder in holders]
     explained = _sum_on_host(record, holders)
     recurring = [holder for holder in rare if holder.events != 1]
     if host and _explains(recurring, host - explained):
@@ -198,6 +200,16 @@ def gather_evidence(record: Record) -> LeakEvidence:
         filling,
         max((each.collected_bytes for each in judged), default=0.0),
     )
+
+
+def _name_buffer(holder: Holder, buffer: PipelineBuffer) -> Holder:
+    """Return the holder: what threads of TensorFlow's take, at no line, by the buffer that keeps
+    elements of that size."""
+    size = buffer.element_bytes or holder.bytes_per_step
+    is_of_buffer = holder.kind in ("tensor", "native") and holder.bytes_per_step >= size
+    if holder.file or not is_of_buffer:
+        return holder
+    return replace(holder, what=f"tf.data's {buffer.stage}, of which no end is known")
 
 
 def _merge_rows(holders: Sequence[Holder]) -> list[Holder]:

@@ -77,8 +77,13 @@ class TestABufferThatFills:
         assert "memory cache fills" in leak.notes[0] + leak.notes[1]
 
     def test_is_none_where_nobody_knows_its_end(self) -> None:
-        leak = self.judge(place("tensor"), cache=replace(self.CACHE, capacity=None))
-        assert (leak.verdict, [each.kind for each in leak.holders]) == ("grows", ["tensor"])
+        endless = replace(self.CACHE, capacity=None)
+        leak = self.judge(place(file=None, line=None), place(), cache=endless)
+        assert leak.verdict == "grows"
+        assert [each.what for each in leak.holders] == [
+            "tf.data's memory cache, of which no end is known",
+            "C++ memory under random_normal",
+        ]
 
 
 class TestWhatGoesOn:
