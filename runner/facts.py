@@ -165,10 +165,9 @@ class PipelineBuffer:
         return after > max(1.1 * before, before + 3)
 
     @property
-    def will_be_full(self) -> bool:
-        """Return True if it holds more and more, and an end is known that it has not reached."""
-        is_rising = self.elements[0] < self.elements[-1]
-        return is_rising and self.capacity is not None and self.elements[-1] < self.capacity
+    def has_known_end(self) -> bool:
+        """Return True if it rises, to a size that is known."""
+        return self.elements[0] < self.elements[-1] and self.capacity is not None
 
 
 class CollectorState(StrEnum):

@@ -27,7 +27,6 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from runner.analysis import growth
 from runner.analysis.filling import find_filling, leave_out
@@ -169,12 +168,12 @@ def _judge_growth(trials: Sequence[Trial], name: str) -> list[ProcessGrowth]:
     """Return what each process says of a growth; of tensors as far as the host bears it out."""
     evidence = _list_evidence(trials, METRICS[name])
     found = [each for each in map(_GROWTH[name], evidence) if each is not None]
-    if filling := find_filling(trials):
+    if (filling := find_filling(trials)) and name == TENSOR_GROWTH:
+        most, perhaps = filling.tensor_bytes_per_step, filling.ahead_bytes_per_step
+        found = [leave_out(each, most, perhaps) for each in found]
+    elif filling:
         steps = max((trial.steps.host_steps for trial in evidence), default=0)
-        explains = filling.explains_tensors
-        if name == HOST_GROWTH:
-            explains = partial(filling.explains_host, steps=steps)
-        found = [leave_out(each, explains) for each in found]
+        found = [leave_out(each, filling.compute_host_rate(steps)) for each in found]
     if name != TENSOR_GROWTH or any(
         (each.facts.device or "").startswith("GPU") for each in evidence
     ):

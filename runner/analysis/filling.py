@@ -7,10 +7,10 @@ library only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from runner.analysis.growth import ProcessGrowth
+from runner.analysis.growth import LEVEL_STEPS, ProcessGrowth
 from runner.facts import PipelineBuffer
 from runner.metrics import format_bytes
 from runner.records import Trial
@@ -23,28 +23,34 @@ _BESIDE_BYTES = 256
 
 @dataclass(frozen=True)
 class Filling:
-    """The buffers that are not full yet, and what they take."""
+    """The buffers that rise to a known end, and what they take."""
 
     buffers: tuple[PipelineBuffer, ...]
-    chosen: tuple[PipelineBuffer, ...]
-    """Those of which AUTOTUNE chooses the size, and has chosen more."""
+    ahead: tuple[PipelineBuffer, ...]
+    """Prefetches: they rise when there is time for it, to a size that AUTOTUNE may choose."""
     steps: int
     """In which they were seen."""
 
-    def explains_tensors(self, growth: float) -> bool:
-        """Return True if they take so many bytes a step."""
-        return growth <= _OFF * _sum_rises((*self.buffers, *self.chosen)) / self.steps
+    @property
+    def tensor_bytes_per_step(self) -> float:
+        """Return the most that growth of tensors may be if it is the buffers alone."""
+        return _OFF * _sum_rises(self.buffers) / self.steps
 
-    def explains_host(self, growth: float, steps: int) -> bool:
-        """Return True if they take so many bytes a step, and are not full after half of the steps,
-        either."""
-        beside = 0.0
+    @property
+    def ahead_bytes_per_step(self) -> float:
+        """Return what prefetches may add to it, all in the half of the steps that tells growth."""
+        return 2 * _OFF * _sum_rises(self.ahead) / self.steps
+
+    def compute_host_rate(self, steps: int) -> float:
+        """Return the most that growth of the host in so many steps may be if it is the buffers
+        alone; 0 where one of them would be full after half of these."""
+        elements = 0.0
         for buffer in self.buffers:
-            elements = (buffer.elements[-1] - buffer.elements[0]) / self.steps
-            if buffer.elements[0] + elements * steps / 2 >= (buffer.capacity or 0):
-                return False
-            beside += _BESIDE_BYTES * elements
-        return growth <= _OFF * _sum_rises(self.buffers) / self.steps + beside
+            rate = (buffer.elements[-1] - buffer.elements[0]) / self.steps
+            if buffer.elements[0] + rate * steps / 2 >= (buffer.capacity or 0):
+                return 0.0
+            elements += rate
+        return self.tensor_bytes_per_step + _BESIDE_BYTES * elements
 
 
 def _sum_rises(buffers: Iterable[PipelineBuffer]) -> int:
@@ -52,13 +58,16 @@ def _sum_rises(buffers: Iterable[PipelineBuffer]) -> int:
 
 
 def find_filling(trials: Iterable[Trial]) -> Filling | None:
-    """Return the buffers that fill, of the first memory trial in which some did; None without."""
+    """Return the buffers that fill, of the first memory trial in which some did; None without, or
+    where one that has no known end fills beside them."""
     for trial in trials:
         seen, steps = trial.facts.pipelines, len(trial.steps.tensor_live_bytes)
-        buffers = tuple(buffer for buffer in seen if buffer.will_be_full)
-        chosen = tuple(buffer for buffer in seen if buffer.chosen_by_autotune)
-        if steps and _sum_rises((*buffers, *chosen)):
-            return Filling(buffers, chosen, steps)
+        ahead = tuple(buffer for buffer in seen if buffer.stage == "prefetch")
+        buffers = tuple(
+            buffer for buffer in seen if buffer.has_known_end and buffer.stage != "prefetch"
+        )
+        if steps and _sum_rises((*buffers, *ahead)) and not find_endless([trial]):
+            return Filling(buffers, ahead, steps)
     return None
 
 
@@ -71,12 +80,16 @@ def find_endless(trials: Iterable[Trial]) -> PipelineBuffer | None:
     return None
 
 
-def leave_out(found: ProcessGrowth, explains: Callable[[float], bool]) -> ProcessGrowth:
-    """Return the growth: 0 where what fills a buffer explains all of it."""
-    most = found.bytes_per_step or found.at_most_bytes_per_step
-    if found.bytes_per_step == 0 or most is None or not explains(most):
+def leave_out(found: ProcessGrowth, most: float, perhaps: float = 0.0) -> ProcessGrowth:
+    """Return the growth: 0 where it is no more than what buffers take; not known where what
+    `perhaps` is theirs makes the difference."""
+    rate = found.bytes_per_step or found.at_most_bytes_per_step
+    if found.bytes_per_step == 0 or rate is None or rate > most + perhaps:
         return found
-    return replace(found, bytes_per_step=0.0, steps_needed=None, at_most_bytes_per_step=most)
+    if rate <= most:
+        return replace(found, bytes_per_step=0.0, steps_needed=None, at_most_bytes_per_step=rate)
+    needed = found.steps_needed or LEVEL_STEPS
+    return replace(found, bytes_per_step=None, steps_needed=needed, at_most_bytes_per_step=rate)
 
 
 def describe_filling(filling: Filling) -> str:
@@ -86,7 +99,4 @@ def describe_filling(filling: Filling) -> str:
         capacity = buffer.capacity or 0
         size = f", {format_bytes(capacity * buffer.element_bytes)}" if buffer.element_bytes else ""
         parts.append(f"tf.data's {buffer.stage} fills, until it holds {capacity:,} elements{size}")
-    rising = [buffer.stage for buffer in filling.chosen if _sum_rises([buffer])]
-    if rising and not parts:
-        parts.append(f"tf.data's {rising[0]} fills, as AUTOTUNE gives it more room")
     return "; ".join(parts)

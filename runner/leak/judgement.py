@@ -156,7 +156,7 @@ def gather_evidence(record: Record) -> LeakEvidence:
     filling = find_filling(record.trials)
     filled = [holder for holder in holders if holder.kind in ("tensor", "native")]
     rate = sum(holder.bytes_per_step for holder in filled)
-    if filling and filling.buffers and filling.explains_host(rate, steps):
+    if filling and filling.buffers and rate <= filling.compute_host_rate(steps):
         holders = [holder for holder in holders if holder not in filled]
     else:
         filling = None

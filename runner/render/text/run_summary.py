@@ -120,7 +120,7 @@ def describe_figure(record: Record, name: str) -> str:
         case metrics.TENSOR_GROWTH:
             traced = [each for each in record.trials if each.kind == "memory"]
             found = [each for each in map(growth.judge_tensors, traced) if each is not None]
-            if not value and (filling := find_filling(traced)):
+            if not value and (filling := find_filling(traced)) and filling.buffers:
                 return f"none: {describe_filling(filling)}"
             if not value and any(each.bytes_per_step for each in found):
                 steps = max(len(each.steps) for each in traced)
