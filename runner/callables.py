@@ -128,7 +128,7 @@ def _is_importable(path: str) -> bool:
     source = Path(file).resolve()
     above = source.parent if source.name == "__init__.py" else source
     root = above.parents[module.count(".")]
-    known = {Path(each or ".").resolve() for each in [*sys.path, os.getcwd()]}  # noqa: PTH109
+    known = {Path(entry or ".").resolve() for entry in [*sys.path, os.getcwd()]}  # noqa: PTH109
     return root in known
 
 
@@ -186,7 +186,7 @@ def _reduce_tensorflow(obj: Any) -> Any:
     tf = sys.modules.get("tensorflow")
     if tf is None or isinstance(obj, FunctionType | type | ModuleType):
         return None
-    names = {each.__name__ for each in type(obj).__mro__ if each.__module__.startswith("keras.")}
+    names = {base.__name__ for base in type(obj).__mro__ if base.__module__.startswith("keras.")}
     if names & {"KerasSaveable", "KerasVariable", "Variable"} and "Loss" not in names:
         raise _NotCopied("a copy has weights of its own")
     if isinstance(obj, tf.Variable):
@@ -222,8 +222,8 @@ def _list_used(step: Any) -> Iterator[tuple[str, Any]]:
     if (owner := getattr(function, "__self__", None)) is not None:
         yield from getattr(owner, "__dict__", {}).items()
     with contextlib.suppress(TypeError, ValueError):
-        found = inspect.getclosurevars(function)
-        yield from {**found.globals, **found.nonlocals}.items()
+        closure = inspect.getclosurevars(function)
+        yield from {**closure.globals, **closure.nonlocals}.items()
 
 
 def _read_signature(step: Any) -> inspect.Signature | None:
@@ -234,8 +234,10 @@ def _read_signature(step: Any) -> inspect.Signature | None:
     empty = inspect.Parameter.empty
     return inspect.Signature(
         [
-            each.replace(default=empty if each.default is empty else None, annotation=empty)
-            for each in known.parameters.values()
+            parameter.replace(
+                default=empty if parameter.default is empty else None, annotation=empty
+            )
+            for parameter in known.parameters.values()
         ]
     )
 

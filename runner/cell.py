@@ -110,7 +110,7 @@ class SearchSpec:
         question: dict[str, Any] = msgspec.to_builtins(
             {
                 "objective": {"objectives": self.metrics, "limits": self.limits},
-                "space": {key: getattr(each, "values", each) for key, each in space},
+                "space": {key: getattr(choices, "values", choices) for key, choices in space},
                 "n_jobs": self.n_jobs,
                 "sampler": self.sampler,
             }

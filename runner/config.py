@@ -100,7 +100,7 @@ class Measure(MeasureSpec):
     def spec(self) -> MeasureSpec:
         """Return what a record keeps of it."""
         kept = dataclasses.fields(MeasureSpec)
-        return MeasureSpec(**{each.name: getattr(self, each.name) for each in kept})
+        return MeasureSpec(**{field.name: getattr(self, field.name) for field in kept})
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Spec:
 def _list_group_fields(name: str, group: Any, choice: str) -> dict[str, Any]:
     """Return a group's choice under the group's name, and each of its fields below that."""
     values = msgspec.to_builtins(group)
-    return {name: values.pop(choice), **{f"{name}.{key}": each for key, each in values.items()}}
+    return {name: values.pop(choice), **{f"{name}.{key}": value for key, value in values.items()}}
 
 
 @dataclass(frozen=True)
@@ -262,13 +262,13 @@ class Experiment:
 
 def list_leaves(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a group's fields as they are typed, each entry of a mapping as one of its own."""
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found |= list_leaves(f"{group}.{name}", value)
+            leaves |= list_leaves(f"{group}.{name}", value)
         else:
-            found[f"{group}.{name}"] = value
-    return found
+            leaves[f"{group}.{name}"] = value
+    return leaves
 
 
 def format_word(value: Any) -> str:
@@ -339,7 +339,7 @@ def _check_value(hint: Any, value: Any, where: str) -> Any:
             f"{where}: {value!r} is not a valid choice.", suggest(str(value), map(str, choices))
         )
     if origin in (typing.Union, types.UnionType):
-        *others, last = (each for each in typing.get_args(hint) if each is not type(None))
+        *others, last = (kind for kind in typing.get_args(hint) if kind is not type(None))
         for option in others:
             with suppress(BadInput):
                 return _check_value(option, value, where)
@@ -348,7 +348,7 @@ def _check_value(hint: Any, value: Any, where: str) -> Any:
         if not isinstance(value, list):
             raise BadInput(f"{where}: {value!r} is not a list.", f"Write {where}=[A,B].")
         (inner,) = typing.get_args(hint)
-        return [_check_value(inner, each, f"{where}[{place}]") for place, each in enumerate(value)]
+        return [_check_value(inner, item, f"{where}[{place}]") for place, item in enumerate(value)]
     if origin in (dict, Mapping):
         if not isinstance(value, Mapping):
             raise BadInput(

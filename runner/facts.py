@@ -47,7 +47,7 @@ class StepSeries(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     allocations: tuple[Number, ...] = ()
 
     def __len__(self) -> int:
-        series = (each for each in msgspec.structs.astuple(self) if isinstance(each, tuple))
+        series = (column for column in msgspec.structs.astuple(self) if isinstance(column, tuple))
         return max(self.host_steps, *map(len, series))
 
     def get_stride(self, series: Sequence[float]) -> int:
@@ -267,7 +267,7 @@ class HostFindings:
     """None: Python's collector runs as it does by default."""
 
     def __post_init__(self) -> None:
-        if len({len(each.bytes) for each in self.survivors}) > 1:
+        if len({len(survivor.bytes) for survivor in self.survivors}) > 1:
             raise ValueError("what survived is not known at the same marks")
 
 

@@ -84,7 +84,7 @@ def is_secret_name(name: str) -> bool:
 def _is_secret_name(name: str, own: str) -> bool:
     last = name.rpartition(".")[2].lstrip("-+~")
     parts = [part.lower() for part in _NAME_PARTS.findall(last)]
-    own_names = {each.strip().lower() for each in own.split(",") if each.strip()}
+    own_names = {name.strip().lower() for name in own.split(",") if name.strip()}
     return (
         any(part in _SECRET_WORDS for part in parts)
         or last.lower() in _SECRET_NAMES
@@ -216,13 +216,13 @@ def _find_parts(text: str) -> Iterator[tuple[int, int, str]]:
 def hide_secrets(value: Any, secrets: Sequence[str]) -> Any:
     """Return a value without these texts, wherever in it they stand."""
     if isinstance(value, dict):
-        return {key: hide_secrets(each, secrets) for key, each in value.items()}
+        return {key: hide_secrets(item, secrets) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        hidden = [hide_secrets(each, secrets) for each in value]
+        hidden = [hide_secrets(item, secrets) for item in value]
         return tuple(hidden) if isinstance(value, tuple) else hidden
     if isinstance(value, str):
-        for each in secrets:
-            value = value.replace(each, MASK)
+        for secret in secrets:
+            value = value.replace(secret, MASK)
     return value
 
 
@@ -230,10 +230,10 @@ def hide_secrets_in_file(path: Path, secrets: Sequence[str]) -> None:
     """Write asterisks over these texts in a file, which keeps its length: others may append."""
     with path.open("r+b") as file:
         content = file.read()
-        for each in secrets:
-            for found in re.finditer(re.escape(each.encode(errors="surrogateescape")), content):
-                file.seek(found.start())
-                file.write(b"*" * len(found[0]))
+        for secret in secrets:
+            for place in re.finditer(re.escape(secret.encode(errors="surrogateescape")), content):
+                file.seek(place.start())
+                file.write(b"*" * len(place[0]))
 
 
 def _is_plain(text: str) -> bool:

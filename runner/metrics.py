@@ -186,8 +186,8 @@ BYTE_UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**2
 
 def parse_bytes(text: str) -> float | None:
     """Return the bytes that `120 MB`, `64KiB` or `0 B` mean; None where it is no valid amount."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?((?:[kMG]i?)?B)", text.strip())
-    return float(found[1]) * BYTE_UNITS[found[2]] if found and found[2] in BYTE_UNITS else None
+    amount = re.fullmatch(r"(\d+(?:\.\d+)?) ?((?:[kMG]i?)?B)", text.strip())
+    return float(amount[1]) * BYTE_UNITS[amount[2]] if amount and amount[2] in BYTE_UNITS else None
 
 
 def format_seconds(value: float) -> str:

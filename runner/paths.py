@@ -56,7 +56,7 @@ def list_own_confs() -> list[Path]:
     """Return the user's folders of the same groups: `--config-dir` names them, or
     RUNNER_CONFIG_DIR, which processes that this one starts have as well."""
     said = os.environ.get(_CONFIG_DIR, "")
-    return [Path(each).resolve() for each in said.split(os.pathsep) if each]
+    return [Path(folder).resolve() for folder in said.split(os.pathsep) if folder]
 
 
 def add_conf(folder: Path) -> None:
@@ -87,11 +87,11 @@ def take_config_dirs(words: Sequence[str]) -> list[str]:
 
 def find_choices(group: str) -> dict[str, Path]:
     """Return every choice of a group and its file, ours first."""
-    found: dict[str, Path] = {}
+    choices: dict[str, Path] = {}
     for folder in (find_conf(), *list_own_confs()):
         for name, path in list_choices(folder, group).items():
-            found.setdefault(name, path)  # as Hydra does, which the first one serves
-    return found
+            choices.setdefault(name, path)  # as Hydra does, which the first one serves
+    return choices
 
 
 def list_choices(folder: Path, group: str) -> dict[str, Path]:

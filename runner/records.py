@@ -229,9 +229,9 @@ def read(path: Path) -> Record:
 
 def read_brief(folder: Path) -> Record:
     """Return the record without trials and allocations: a sweep's worth fits into memory."""
-    found = msgspec.structs.asdict(_read(folder, _Brief))
+    values = msgspec.structs.asdict(_read(folder, _Brief))
     try:
-        return Record(**{**found, **_SKIPPED, "cell": found["spec"].cell})
+        return Record(**{**values, **_SKIPPED, "cell": values["spec"].cell})
     except ValueError as error:
         raise _refuse(folder, error) from None
 
@@ -257,15 +257,15 @@ def read_each(folders: Iterable[Path], read: Callable[[Path], Record] = read) ->
 
     One damaged file hides no other cell of a sweep.
     """
-    found, unreadable = [], []
+    readable, unreadable = [], []
     for folder in folders:
         try:
-            found.append((folder, read(folder)))
+            readable.append((folder, read(folder)))
         except BadInput as problem:
             unreadable.append(UnreadableRecord(folder, problem))
-    if unreadable and not found:
+    if unreadable and not readable:
         raise unreadable[0].problem
-    return found, unreadable
+    return readable, unreadable
 
 
 class _Version(msgspec.Struct):
@@ -282,9 +282,9 @@ def _read(path: Path, kind: Any) -> Any:
             f"{file}: can't be read ({error.strerror}).", "Name a run's folder."
         ) from None
     try:
-        found = schema.decode(kind, text)
-        _check_version(found.schema, file)
-        return found
+        content = schema.decode(kind, text)
+        _check_version(content.schema, file)
+        return content
     except schema.Unreadable as error:
         with suppress(schema.Unreadable):  # a newer one may well be unreadable
             _check_version(schema.decode(_Version, text).schema, file)
@@ -323,8 +323,10 @@ def find(path: Path) -> list[Path]:
         raise BadInput(
             f"{path}: can't be read ({why}).", "Name a run's or a sweep's folder."
         ) from None
-    found = (file.parent for file in path.rglob(RECORD_FILE))
-    folders = sorted((each for each in found if each.name != "artifacts"), key=_sort_by_number)
+    holders = (file.parent for file in path.rglob(RECORD_FILE))
+    folders = sorted(
+        (folder for folder in holders if folder.name != "artifacts"), key=_sort_by_number
+    )
     if not folders:
         raise BadInput(f"{path}: holds no {RECORD_FILE}.", "Name a run's or a sweep's folder.")
     return folders
@@ -345,7 +347,7 @@ class _TrialLine(Trial):
 
 
 def _read_fields(trial: Trial) -> dict[str, Any]:
-    return {each.name: getattr(trial, each.name) for each in fields(Trial)}
+    return {field.name: getattr(trial, field.name) for field in fields(Trial)}
 
 
 def append_trial(trial: Trial, folder: Path, cell: str) -> None:
@@ -373,15 +375,15 @@ def read_trials(folder: Path, cell: str | None = None) -> Iterator[Trial]:
         with paths.open_text(path) as file:
             for number, line in enumerate(file, 1):
                 with suppress(schema.Unreadable):
-                    found = schema.decode(_TrialLine, line)
-                    if cell and found.cell and found.cell != cell:
+                    trial = schema.decode(_TrialLine, line)
+                    if cell and trial.cell and trial.cell != cell:
                         raise BadInput(
-                            f"{path}: line {number} is a trial of another cell ({found.cell}, not "
+                            f"{path}: line {number} is a trial of another cell ({trial.cell}, not "
                             f"{cell}).",
                             "Put the file back where it belongs; or delete it and resume: the "
                             "cell is measured anew.",
                         )
-                    yield Trial(**_read_fields(found))
+                    yield Trial(**_read_fields(trial))
     except OSError as error:
         raise BadInput(
             f"{path}: can't be read ({error.strerror}).", "Move it away, or start anew."

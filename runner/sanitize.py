@@ -33,8 +33,8 @@ def make_printable(text: str) -> str:
 
 def is_formula(text: str) -> bool:
     """Return whether a spreadsheet would run a text: an amount with its sign is none."""
-    found = text.lstrip()
-    return found[:1] in _BEGIN_FORMULAS and not _AMOUNT.fullmatch(found)
+    shown = text.lstrip()
+    return shown[:1] in _BEGIN_FORMULAS and not _AMOUNT.fullmatch(shown)
 
 
 def escape_csv(text: str) -> str:
@@ -63,4 +63,4 @@ def format_code_block(text: str, mark: str = "`", kind: str = "") -> str:
 
 
 def _find_longest(pattern: str, text: str) -> int:
-    return max((len(each) for each in re.findall(pattern, text)), default=0)
+    return max((len(run) for run in re.findall(pattern, text)), default=0)

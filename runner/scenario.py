@@ -68,8 +68,8 @@ Varying = Mapping[str, Varies]
 def find_variation(scenario: Scenario, execution: str) -> Varies | None:
     """Return what a scenario declares of one execution with its parameters as they are."""
     declared: Varying = getattr(scenario, "varies", {})
-    found = declared.get(execution)
-    return found if found and found.when(scenario) else None
+    refusal = declared.get(execution)
+    return refusal if refusal and refusal.when(scenario) else None
 
 
 class StartAnew(Exception):

@@ -55,11 +55,11 @@ def _without_half_characters(text: str | bytes) -> str | None:
     Names of files that are not UTF-8 stand so in older records, and no text can hold them.
     """
     try:
-        found = text.decode() if isinstance(text, bytes) else text
+        plain_text = text.decode() if isinstance(text, bytes) else text
     except UnicodeDecodeError:
         return None
-    plain = _CHARACTER.sub(lambda each: rf"\\{each[1]}" if each[1] else each[0], found)
-    return plain if plain != found else None
+    plain = _CHARACTER.sub(lambda match: rf"\\{match[1]}" if match[1] else match[0], plain_text)
+    return plain if plain != plain_text else None
 
 
 def encode(value: Any) -> bytes:
@@ -70,7 +70,7 @@ def encode(value: Any) -> bytes:
         text = msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
     if text.isascii():
         return text
-    return _NOT_ASCII.sub(lambda each: _quote(each[0])[1:-1], text.decode()).encode()
+    return _NOT_ASCII.sub(lambda match: _quote(match[0])[1:-1], text.decode()).encode()
 
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -85,5 +85,5 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="backslashreplace").decode()
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(each) for key, each in value.items()}
-    return [_encodable(each) for each in value] if isinstance(value, list | tuple) else value
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list | tuple) else value

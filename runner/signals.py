@@ -29,8 +29,8 @@ def stop_on_signals() -> Iterator[None]:
         return
 
     def stop(number: int, _: FrameType | None) -> None:
-        for each in _WATCHED:
-            signal.signal(each, signal.SIG_IGN)
+        for watched in _WATCHED:
+            signal.signal(watched, signal.SIG_IGN)
         _received.append(number)
         if _is_deferring:
             _deferred.append(number)
@@ -38,14 +38,14 @@ def stop_on_signals() -> Iterator[None]:
             raise Interrupted(number)
 
     _received.clear()
-    before = {each: signal.signal(each, stop) for each in _WATCHED}
+    before = {watched: signal.signal(watched, stop) for watched in _WATCHED}
     try:
         yield
     finally:
         _deferred.clear()
         _received.clear()
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for watched, handler in before.items():
+            signal.signal(watched, handler)
 
 
 @contextmanager

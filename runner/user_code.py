@@ -49,18 +49,18 @@ def _read_stats(path: str | Path) -> tuple[float, int] | None:
 
 def hash_files(paths: Iterable[str]) -> Files:
     """Return the hash of each file that can be read; a module made without a file has none."""
-    found = {_name_file(path): _hash_file(Path(path)) for path in paths}
-    return {name: digest for name, digest in sorted(found.items()) if digest}
+    digests = {_name_file(path): _hash_file(Path(path)) for path in paths}
+    return {name: digest for name, digest in sorted(digests.items()) if digest}
 
 
 def merge_files(several: Iterable[Mapping[str, str]]) -> tuple[Files, list[str]]:
     """Return the files of several trials; and those that were not the same in all."""
-    found: Files = {}
+    every_file: Files = {}
     changed: dict[str, None] = {}
     for files in several:
-        changed |= dict.fromkeys(list_differing(found, files))
-        found |= files
-    return found, list(changed)
+        changed |= dict.fromkeys(list_differing(every_file, files))
+        every_file |= files
+    return every_file, list(changed)
 
 
 def list_differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

@@ -49,9 +49,9 @@ class Dialogues:
 
     def ask(self) -> Sequence[Request]:
         """Return what the dialogues that wait for nothing want next."""
-        return [request for each in self._open for request in each.advance()]
+        return [request for dialogue in self._open for request in dialogue.advance()]
 
     def tell(self, run: Run) -> None:
-        for each in self._open:
-            if any(request.place == run.request.place for request in each.wanted):
-                each.runs[run.request.place] = run
+        for dialogue in self._open:
+            if any(request.place == run.request.place for request in dialogue.wanted):
+                dialogue.runs[run.request.place] = run

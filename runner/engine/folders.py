@@ -141,8 +141,8 @@ def _choose_latest(folders: Sequence[Path]) -> Path:
 def find_resumable(path: str, kind: Kind, what: str) -> Path:
     """Return the folder that `resume=` means: the one it names, or the latest one."""
     if path == "latest":
-        found = (paths.find_outputs() / kind).glob(f"*/*/{PLAN_FILE}")
-        known = [file.parent for file in found]
+        plans = (paths.find_outputs() / kind).glob(f"*/*/{PLAN_FILE}")
+        known = [file.parent for file in plans]
         if not known:
             raise BadInput(f"resume=latest: there is no {what} yet.", "Leave it out to start one.")
         latest = _choose_latest(known)
@@ -152,7 +152,7 @@ def find_resumable(path: str, kind: Kind, what: str) -> Path:
     if not (folder / PLAN_FILE).is_file():
         raise BadInput(f"resume={path}: is not the folder of a {what}.", "Name one, or say latest.")
     if not is_own(folder):
-        link = next((each for each in folder.rglob("*") if each.is_symlink()), None)
+        link = next((file for file in folder.rglob("*") if file.is_symlink()), None)
         if link:
             raise BadInput(
                 f"resume={path}: {link.relative_to(folder)} is a link, which may lead anywhere.",

@@ -45,7 +45,7 @@ def measure(
     """
     with stop_on_signals(), closing(Notifier(listeners)) as notify:
         requests = source.ask()
-        executor.check([each.cell.experiment for each in requests], source.must_have_device)
+        executor.check([request.cell.experiment for request in requests], source.must_have_device)
         with folders.lock_for_measuring(folder, source.question):
             runs, stopped = OpenRuns(folder, executor), None
             try:

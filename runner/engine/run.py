@@ -149,7 +149,7 @@ class Run:
     def read_new_trials(self) -> list[Trial]:
         """Return the trials on the disk that are not counted yet; those interrupted never are."""
         trials = self.read_trials()
-        ended = [each for each in trials if each.outcome.status is not Status.INTERRUPTED]
+        ended = [trial for trial in trials if trial.outcome.status is not Status.INTERRUPTED]
         return ended[self.done.total() :]
 
     def read_trials(self) -> tuple[Trial, ...]:
@@ -239,7 +239,7 @@ class Run:
                 )
                 for trial in trials
             ),
-            allocations=max(allocations, key=lambda each: each.total_bytes, default=None),
+            allocations=max(allocations, key=lambda account: account.total_bytes, default=None),
             environment=surroundings,
             fingerprint=fingerprint,
             sweep=self.sweep,

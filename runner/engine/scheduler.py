@@ -209,7 +209,7 @@ class TrialPool:
         """Return whether one more may start; the first one always may."""
         if not running or len(running) >= self.size:
             return not running
-        needed = sum(self._estimate_bytes(next_trial(each)) for each in (run, *running))
+        needed = sum(self._estimate_bytes(next_trial(other)) for other in (run, *running))
         return read_free_bytes() >= needed
 
     def _estimate_bytes(self, spec: TrialSpec) -> int:

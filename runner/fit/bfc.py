@@ -105,16 +105,16 @@ class BfcAllocator:
         place = bisect_left(self._free, (size, 0))
         if place == len(self._free):
             return None
-        found, address = self._free.pop(place)
+        free_size, address = self._free.pop(place)
         chunk = self._chunks[address]
         chunk.is_free = False
-        if found >= 2 * size or found - size >= _MOST_UNSPLIT:
+        if free_size >= 2 * size or free_size - size >= _MOST_UNSPLIT:
             rest = address + size
-            self._chunks[rest] = _Chunk(found - size, True, address, chunk.after)
+            self._chunks[rest] = _Chunk(free_size - size, True, address, chunk.after)
             if chunk.after is not None:
                 self._chunks[chunk.after].before = rest
             chunk.size, chunk.after = size, rest
-            insort(self._free, (found - size, rest))
+            insort(self._free, (free_size - size, rest))
         return address
 
     def _extend(self, size: int) -> None:

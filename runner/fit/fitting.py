@@ -40,17 +40,20 @@ class FitSearch(Dialogues):
             "max": most,
             "overrides": [mask_override(word) for word in overrides],
         }
-        self.question = {"cells": [each.cell.experiment.cell for each in strategies], **self._asked}
+        self.question = {
+            "cells": [strategy.cell.experiment.cell for strategy in strategies],
+            **self._asked,
+        }
         self._folder = folder
         self._probers = [Prober(limit, folder) for limit in self.limits]
-        super().__init__([search_limit(each, most or search.MOST) for each in self._probers])
+        super().__init__([search_limit(prober, most or search.MOST) for prober in self._probers])
         (folder / PROBES_FILE).unlink(missing_ok=True)  # a resumed search notes them again
 
     def find_probe(self, run: Run) -> tuple[Limit, int] | None:
         """Return the strategy and the value that a run tries; None of an answer that is kept."""
         place = run.request.place
-        found = (each for each in self._probers if place in each.places)
-        return next(((each.limit, each.places[place]) for each in found), None)
+        probers = (prober for prober in self._probers if place in prober.places)
+        return next(((prober.limit, prober.places[place]) for prober in probers), None)
 
     def stop(self, stopped: Stop) -> None:
         """Say of strategies without an answer what had completed; leave out those not begun."""
@@ -62,8 +65,8 @@ class FitSearch(Dialogues):
     def keep(self) -> Path | None:
         """Write what was found, and draw the way to it; return where the picture is."""
         strategies = [limit.to_json() for limit in self.limits]
-        found = {"schema": 1, **self._asked, "strategies": strategies}
-        paths.write_text(self._folder / RESULT_FILE, json.dumps(found, indent=1))
+        content = {"schema": 1, **self._asked, "strategies": strategies}
+        paths.write_text(self._folder / RESULT_FILE, json.dumps(content, indent=1))
         if not any(limit.probes for limit in self.limits):
             return None
         return paths.write_text(self._folder / PICTURE_FILE, draw_limits(self.limits))

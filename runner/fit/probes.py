@@ -174,7 +174,7 @@ class Prober:
     def _choose_place(self, value: int) -> str:
         """Return a folder that no probe of this search has taken."""
         first = f"{PROBES_FOLDER}/{self.limit.strategy.number}-{value}"
-        times = sum(each == value for each in self.places.values())
+        times = sum(tried == value for tried in self.places.values())
         place = f"{first}-{times + 1}" if times else first
         self.places[place] = value
         return place

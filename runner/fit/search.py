@@ -243,8 +243,8 @@ class LimitSearch:
 
 def _list_fitting(probes: Sequence[Probe]) -> list[Probe]:
     """Return the probes that fit, smallest first; of each value the last."""
-    found = {probe.value: probe for probe in probes if probe.fits}
-    return [found[value] for value in sorted(found)]
+    by_value = {probe.value: probe for probe in probes if probe.fits}
+    return [by_value[value] for value in sorted(by_value)]
 
 
 def find_near_answer(probes: Sequence[Probe], cap_bytes: int | None) -> tuple[int, int] | None:
@@ -348,10 +348,12 @@ def _align_sizes(newest: Requests, older: Requests) -> Floats | None:
     if abs(len(newest.bytes) - len(older.bytes)) > len(newest.bytes) // 50:
         return None
     known = dict(zip(_number_labels(older), older.bytes, strict=True))
-    found = [known.get(key) for key in _number_labels(newest)]
-    if found.count(None) > len(found) // 50:
+    sizes_before = [known.get(key) for key in _number_labels(newest)]
+    if sizes_before.count(None) > len(sizes_before) // 50:
         return None
-    sizes = [old if old is not None else new for old, new in zip(found, newest.bytes, strict=True)]
+    sizes = [
+        old if old is not None else new for old, new in zip(sizes_before, newest.bytes, strict=True)
+    ]
     return np.array(sizes, float)
 
 
@@ -406,10 +408,10 @@ def fit_model(probes: Sequence[Probe]) -> PeakModel | None:
     peaks = {probe.value: probe.peak_bytes for probe in probes if probe.peak_bytes is not None}
     if len(peaks) < 2:
         return None
-    found = find_law(peaks.items(), PEAKS)
-    known = [float(factor) for factor in found.polynomial] if found else []
+    law = find_law(peaks.items(), PEAKS)
+    known = [float(factor) for factor in law.polynomial] if law else []
     if known and all(square > 0 for square in known[2:]):
         constant, linear, square = [*known, 0.0, 0.0][:3]
         return PeakModel(constant, linear, square)
     slope, start = np.polyfit(list(peaks), list(peaks.values()), 1)
-    return PeakModel(float(start), float(slope), 0.0, instead=found)
+    return PeakModel(float(start), float(slope), 0.0, instead=law)

@@ -33,14 +33,14 @@ class Strategy:
 def list_strategies(plan: Plan, vary: str) -> list[Strategy]:
     """Return a strategy for every cell of the plan; raise `BadInput` if the field can't be varied
     in one."""
-    found = []
+    strategies = []
     for cell in plan.cells:
         said = {key: cell.said[key] for key in plan.swept if key in cell.said}
         typed = {"True": "true", "False": "false"}  # as Hydra says them, and as a user does
         swept = {key: typed.get(value, value) for key, value in said.items()}
         name = " ".join(f"{key}={value}" for key, value in swept.items())
         name = name or f"scenario={cell.experiment.scenario_name}"
-        found.append(Strategy(cell.number, name, cell, swept))
+        strategies.append(Strategy(cell.number, name, cell, swept))
         _check_field(vary, cell)
         needs_value = vary.startswith(_OWN) and vary not in plan.swept
         if vary in cell.said and not needs_value:
@@ -48,9 +48,9 @@ def list_strategies(plan: Plan, vary: str) -> list[Strategy]:
                 f"{vary} is given a value, and vary={vary} has fit choose it.",
                 f"Leave {vary}=... out.",
             )
-    if not any(strategy.cell.experiment.supported for strategy in found):
-        check_supported(found[0].cell.experiment)
-    return found
+    if not any(strategy.cell.experiment.supported for strategy in strategies):
+        check_supported(strategies[0].cell.experiment)
+    return strategies
 
 
 def _check_field(vary: str, cell: Cell) -> None:

@@ -54,8 +54,8 @@ def summarize_fit(
     """Return the table of strategies, their models, and the sentence that decides."""
     out = sys.stdout
     experiments = [limit.strategy.cell.experiment for limit in limits]
-    caps = {each.device.memory_limit_mb or 0 for each in experiments} - {0}
-    hosts = {each.measure.host_limit_mb or 0 for each in experiments} - {0}
+    caps = {experiment.device.memory_limit_mb or 0 for experiment in experiments} - {0}
+    hosts = {experiment.measure.host_limit_mb or 0 for experiment in experiments} - {0}
     under = [f"device.memory_limit_mb: {format_mebibytes(cap)}" for cap in sorted(caps)]
     under += [f"measure.host_limit_mb: {format_mebibytes(host)}" for host in sorted(hosts)]
     title = f"largest {limits[0].vary} under {', '.join(under)}"
@@ -94,7 +94,9 @@ def _write_remark(limit: Limit) -> str:
     if limit.found.fails is None:
         return "as many as were asked for; more may fit"
     fails, trials = limit.found.fails, limit.record.trials if limit.record else ()
-    crash = next((each.crash for each in limit.probes if each.value == fails and each.crash), None)
+    crash = next(
+        (probe.crash for probe in limit.probes if probe.value == fails and probe.crash), None
+    )
     ended = f" ({crash}, where memory was foreseen to run out)" if crash else ""
     if limit.found.varies:
         return (
@@ -140,7 +142,7 @@ def write_decision(limits: Sequence[Limit]) -> str | None:
     noun = "batch" if most.vary == "batch_size" else most.vary.rpartition(".")[2]
     if largest == smallest:
         seconds = {limit.strategy.name: limit.metrics.get(STEP_SECONDS) for limit in limits}
-        timed = [(each, name) for name, each in seconds.items() if each]
+        timed = [(speed, name) for name, speed in seconds.items() if speed]
         fastest = f"; {min(timed)[1]} is the fastest there" if len(timed) > 1 else ""
         return f"all of them fit the same {noun}, {largest:,}{fastest}"
     than = f" of {_name_difference(least, most)}" if len(limits) > 2 else ""

@@ -97,10 +97,10 @@ def measure(
         _stop_program(result.stopped, result.warnings)
     if result.stopped:
         raise result.stopped
-    found = Measurement(records.read(folder), folder, time.monotonic() - started)
+    measurement = Measurement(records.read(folder), folder, time.monotonic() - started)
     for problem in result.warnings:
         warnings.warn(problem, stacklevel=2)
-    return found
+    return measurement
 
 
 def _choose_scenario(

@@ -132,13 +132,13 @@ def open(path: str | os.PathLike[str]) -> Measurement:
     from runner.engine import folders
 
     folder = folders.find_folder(str(path))
-    found = records.find(folder)
-    if len(found) > 1:
+    runs = records.find(folder)
+    if len(runs) > 1:
         raise BadInput(
-            f"{path}: holds {len(found)} runs.",
-            f"Open one of them, as in {found[0]}; or runner.load makes a table of them all.",
+            f"{path}: holds {len(runs)} runs.",
+            f"Open one of them, as in {runs[0]}; or runner.load makes a table of them all.",
         )
-    return Measurement(records.read(found[0]), found[0])
+    return Measurement(records.read(runs[0]), runs[0])
 
 
 def compare(
@@ -177,8 +177,8 @@ def compare(
     if second is not None or by is not None:
         return Compared(selected.pairs, result, over_budget=over, sentence=conclude(result))
     grid = selection.CellGrid(ours)
-    found = tuple(effects.find_effects(grid, metrics))
-    return Compared(selected.pairs, result, found, over, " ".join(list_sentences(grid, found)))
+    largest = tuple(effects.find_effects(grid, metrics))
+    return Compared(selected.pairs, result, largest, over, " ".join(list_sentences(grid, largest)))
 
 
 def _read_records(source: Measurement | str | os.PathLike[str]) -> list[Record]:

@@ -46,7 +46,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 def _read_fields(line: str) -> dict[str, Any]:
     """Return `batch_size=32 measure=quick` by name."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for word in line.split():
         name, equals, value = word.partition("=")
         if not equals or name.split(".")[0] in ("scenario", "hydra", "resume"):
@@ -54,8 +54,8 @@ def _read_fields(line: str) -> dict[str, Any]:
                 f"%%runner {word}: is not a field of a measurement.",
                 "Write %%runner batch_size=32 execution=graph, or nothing.",
             )
-        found[name] = yaml.safe_load(value)
-    return found
+        fields[name] = yaml.safe_load(value)
+    return fields
 
 
 def make_function(line: str, cell: str, number: int, names: dict[str, Any]) -> Callable[[], Any]:
@@ -93,5 +93,5 @@ def _indent_cell(cell: str, tree: ast.Module) -> str:
         at, column = last.lineno - 1, last.col_offset
         whole = lines[at].encode()
         lines[at] = (whole[:column] + b"return " + whole[column:]).decode()
-    moved = [each if n in within else f"    {each}" for n, each in enumerate(lines, start=1)]
+    moved = [line if n in within else f"    {line}" for n, line in enumerate(lines, start=1)]
     return "\n".join([f"def {_NAME}():", *moved, ""])

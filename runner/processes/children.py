@@ -131,8 +131,8 @@ class Zygote:
             written = protocol.write_task(task)
             (channel, far_channel), (output, far_output) = os.pipe(), os.pipe()
             sent = [written, far_channel, far_output]
-            for each in sent:
-                theirs.callback(os.close, each)
+            for descriptor in sent:
+                theirs.callback(os.close, descriptor)
             child = Child(self, lifeline, channel, Output(output, log))
             with suppress(OSError):  # it is gone, and so is the far end
                 socket.send_fds(self._requests, [b"."], [*sent, far_end.fileno()])
@@ -239,8 +239,8 @@ class Child:
         started, phase, reader = time.monotonic(), None, LineReader()
         deadline, heard, is_asked = started + seconds, started, False
         with selectors.DefaultSelector() as selector:
-            for each in (self._channel, self._output, self._lifeline):
-                selector.register(each, selectors.EVENT_READ)
+            for stream in (self._channel, self._output, self._lifeline):
+                selector.register(stream, selectors.EVENT_READ)
             while True:
                 left = max(0.0, deadline - time.monotonic())
                 ready = [key.fileobj for key, _ in selector.select(left)]
@@ -330,5 +330,5 @@ class Child:
 
     def close(self) -> None:
         """Close what is open of it here."""
-        for each in (self._lifeline, self._channel, self._output):
-            each.close()
+        for stream in (self._lifeline, self._channel, self._output):
+            stream.close()

@@ -45,5 +45,7 @@ def list_installed() -> list[str]:
 
 @cache
 def _find_library(name: str, folders: tuple[str, ...]) -> Path | None:
-    found = (each for top in folders for file in _FILES[name] for each in Path(top).rglob(file))
-    return next(found, None)
+    libraries = (
+        library for top in folders for file in _FILES[name] for library in Path(top).rglob(file)
+    )
+    return next(libraries, None)

@@ -23,8 +23,8 @@ def describe_cards() -> Gpu:
         cards = tuple(_describe_card(nvml, handle) for handle in handles)
         return Gpu(driver=_decode(nvml.nvmlSystemGetDriverVersion()), cards=cards)
 
-    found, reason = _ask_driver(describe)
-    return found or Gpu(driver=None, cards=None, reason=reason)
+    gpu, reason = _ask_driver(describe)
+    return gpu or Gpu(driver=None, cards=None, reason=reason)
 
 
 def read_process_bytes() -> tuple[int | None, str | None]:
@@ -32,7 +32,7 @@ def read_process_bytes() -> tuple[int | None, str | None]:
     why."""
 
     def read(nvml: Any, handles: list[Any]) -> list[Any]:
-        every = (p for each in handles for p in nvml.nvmlDeviceGetComputeRunningProcesses(each))
+        every = (p for card in handles for p in nvml.nvmlDeviceGetComputeRunningProcesses(card))
         return [process.usedGpuMemory for process in every if process.pid == os.getpid()]
 
     own, reason = _ask_driver(read)
@@ -53,7 +53,9 @@ def _ask_driver(ask: Callable[[Any, list[Any]], T]) -> tuple[T | None, str | Non
         nvml.nvmlInit()
         try:
             count = nvml.nvmlDeviceGetCount()
-            return ask(nvml, [nvml.nvmlDeviceGetHandleByIndex(each) for each in range(count)]), None
+            return ask(
+                nvml, [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(count)]
+            ), None
         finally:
             nvml.nvmlShutdown()
     except nvml.NVMLError as error:

@@ -50,8 +50,10 @@ def list_children(pid: int) -> Iterator[int]:
         threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 (each trial does this)
     for thread in threads:
         with suppress(OSError):
-            found = Path(f"/proc/{pid}/task/{thread}/children").read_text()
-            yield from (each for each in map(int, found.split()) if read_state(each) not in GONE)
+            children = Path(f"/proc/{pid}/task/{thread}/children").read_text()
+            yield from (
+                child for child in map(int, children.split()) if read_state(child) not in GONE
+            )
 
 
 def list_descendants(pid: int) -> Iterator[int]:
@@ -102,8 +104,8 @@ def kill_descendants(pid: int) -> None:
     """Kill everything below a process, until there is nothing left: what is killed while it starts
     another one has that found in the next round."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while (found := list(list_descendants(pid))) and time.monotonic() < deadline:
-        kill_all(found)
+    while (descendants := list(list_descendants(pid))) and time.monotonic() < deadline:
+        kill_all(descendants)
         time.sleep(0.002)
 
 

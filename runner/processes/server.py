@@ -196,7 +196,7 @@ class TrialServer:
     def _list_leaving(self) -> tuple[int, ...]:
         """Return the children that have sent their results, and may hold memory."""
         with self._lock:
-            for child in [each for each in self._leaving if each.has_left()]:
+            for child in [child for child in self._leaving if child.has_left()]:
                 self._leaving.remove(child)
                 child.close()
             return tuple(child.pid for child in self._leaving)

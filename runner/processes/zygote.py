@@ -54,8 +54,8 @@ def enter(task: Task) -> None:
 
 def _import(path: str) -> Callable[..., Any]:
     module, _, name = path.partition(":")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return found
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
 
 
 class _Zygote:
@@ -119,8 +119,8 @@ class _Zygote:
                 return self._become_child(task, channel, output)
         finally:
             if os.getpid() == self._pid:
-                for each in (task, channel, output):
-                    os.close(each)
+                for descriptor in (task, channel, output):
+                    os.close(descriptor)
         self._lifelines[pid] = lifeline
         self._selector.register(lifeline, selectors.EVENT_READ, functools.partial(self._kill, pid))
         protocol.send(lifeline, Forked(pid))
@@ -139,8 +139,8 @@ class _Zygote:
         process_tree.adopt_orphans()  # so that what outlives it is known to be its own
         self._selector.close()
         ended = (line for line, _ in self._ended_children)
-        for each in (self._requests, *self._lifelines.values(), *ended):
-            each.close()
+        for stream in (self._requests, *self._lifelines.values(), *ended):
+            stream.close()
         for descriptor in (self._ended, self._signalled, *self._locks):
             os.close(descriptor)
         for descriptor in (1, 2):

@@ -56,7 +56,9 @@ class FrontSampler(BaseSampler):  # type: ignore[misc]
         if not search_space:
             return {}
         complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
-        known = {tuple(each.params[key] for key in search_space): each.values for each in complete}
+        known = {
+            tuple(trial.params[key] for key in search_space): trial.values for trial in complete
+        }
         asked = {*known, *self._asked}
         left = [point for point in self._list_candidates(search_space) if point not in asked]
         chosen = next(iter(known))
@@ -79,11 +81,11 @@ class FrontSampler(BaseSampler):  # type: ignore[misc]
 
     def _list_candidates(self, space: Mapping[str, BaseDistribution]) -> list[Point]:
         """Return all cells, or some drawn by chance where there are many."""
-        values = [_list_values(each) for each in space.values()]
+        values = [_list_values(distribution) for distribution in space.values()]
         if math.prod(map(len, values)) <= MOST_CELLS:
             return list(itertools.product(*values))
         drawn = [
-            tuple(each[int(self._chance.integers(len(each)))] for each in values)
+            tuple(choices[int(self._chance.integers(len(choices)))] for choices in values)
             for _ in range(MOST_CELLS)
         ]
         return list(dict.fromkeys(drawn))
@@ -153,11 +155,11 @@ def _place_cells(cells: Sequence[Point], space: Mapping[str, BaseDistribution]) 
     for number, distribution in enumerate(space.values()):
         values = [cell[number] for cell in cells]
         known = _list_values(distribution)
-        if all(isinstance(each, int | float) and not isinstance(each, bool) for each in known):
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in known):
             rank = {value: place for place, value in enumerate(sorted(set(known)))}
-            columns.append([2.0 * rank.get(each, 0) / max(1, len(rank) - 1) for each in values])
+            columns.append([2.0 * rank.get(value, 0) / max(1, len(rank) - 1) for value in values])
         else:
-            columns += [[0.5 * (each == value) for each in values] for value in known]
+            columns += [[0.5 * (cell_value == value) for cell_value in values] for value in known]
     return np.array(columns).T
 
 
@@ -172,7 +174,7 @@ def _list_values(distribution: BaseDistribution) -> list[Any]:
         if distribution.log:
             spread = [low * (high / low) ** (share / 100) for share in range(101)]
         whole = isinstance(low, int) and isinstance(high, int)
-        return list(dict.fromkeys(round(each) if whole else each for each in spread))
+        return list(dict.fromkeys(round(value) if whole else value for value in spread))
     steps = int((high - low) / step + 1e-9)
     taken = dict.fromkeys(round(steps * share / 100) for share in range(101))
     return [low + number * step for number in taken]

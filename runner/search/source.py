@@ -97,7 +97,9 @@ class SearchSource:
         )
 
     def _suggest_cell(self, trial: Any) -> str:
-        point = {key: _suggest_value(trial, key, each) for key, each in self._search.space.items()}
+        point = {
+            key: _suggest_value(trial, key, choices) for key, choices in self._search.space.items()
+        }
         cell = self._search.compose(len(self._cells), point)
         self._cells.setdefault(cell.experiment.cell, cell)
         return cell.experiment.cell

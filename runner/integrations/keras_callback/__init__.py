@@ -125,11 +125,11 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
             steps=StepSeries(host_bytes=tuple(self._host_bytes), seconds=tuple(self._seconds)),
             facts=TrialFacts(host_collected_bytes=collected, malloc=self._books.to_facts()),
         )
-        found = {"host_growth_bytes_per_step": growth.judge_host(timing) or ProcessGrowth(None)}
+        rates = {"host_growth_bytes_per_step": growth.judge_host(timing) or ProcessGrowth(None)}
         if self._allocator_bytes and (self._peak_bytes or self._allocator.counts_small):
             judged = growth.judge_series(self._allocator_bytes, None, growth.ALLOCATOR)
-            found = {"allocator_growth_bytes_per_step": judged, **found}
-        return found
+            rates = {"allocator_growth_bytes_per_step": judged, **rates}
+        return rates
 
     def summary(self) -> str:
         """Return what the training took, whether it grows, and what could not be seen."""
@@ -143,23 +143,23 @@ class MemoryCallback(keras.callbacks.Callback):  # type: ignore[misc]  # Keras i
             f"Peak memory in {count_things(self._epochs, 'epoch')} "
             f"({count_things(batches, 'batch', 'batches')}): {', '.join(took)}.",
             *(self._write_growth(name, one, batches) for name, one in self._found.items()),
-            *(f"Not seen: {each}" for each in self._list_blind_spots()),
+            *(f"Not seen: {blind_spot}" for blind_spot in self._list_blind_spots()),
         ]
         if self.verdict == "grows":
             text.append("Which line it is, and what holds it: python -m runner leak --help")
         return "\n".join(text)
 
-    def _write_growth(self, name: str, found: ProcessGrowth, batches: int) -> str:
+    def _write_growth(self, name: str, rate: ProcessGrowth, batches: int) -> str:
         what, verb, no = "The host's memory", "grows", "does not grow"
         if name.startswith("allocator"):
             what, verb, no = self._name_tensors(), "grow", "do not grow"
-        if found.bytes_per_step:
-            return f"{what} {verb} by {format_bytes(found.bytes_per_step)} a batch."
-        if found.bytes_per_step is None:
+        if rate.bytes_per_step:
+            return f"{what} {verb} by {format_bytes(rate.bytes_per_step)} a batch."
+        if rate.bytes_per_step is None:
             return (
                 f"{count_things(batches, 'batch', 'batches')} are too few to say whether "
                 f"{what[0].lower()}{what[1:]} {verb}: it takes "
-                f"{found.steps_needed or growth.HOST_STEPS:,}."
+                f"{rate.steps_needed or growth.HOST_STEPS:,}."
             )
         return f"{what} {no}."
 

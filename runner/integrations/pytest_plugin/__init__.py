@@ -170,8 +170,8 @@ def _find_measurement(item: pytest.Item) -> ItemMeasurement | None:
     """Return the measurement of a whole test; None where nobody asked, or blocks are measured."""
     if not isinstance(item, pytest.Item) or MARK in getattr(item, "fixturenames", ()):
         return None
-    if (found := item.stash.get(_whole, None)) is not None:
-        return found
+    if (whole := item.stash.get(_whole, None)) is not None:
+        return whole
     limits = _read_limits(item)
     if limits is None:
         return None

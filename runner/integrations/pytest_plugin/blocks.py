@@ -60,7 +60,7 @@ class _Measurement:
         if problems:
             text = [f"tf_memory{self._name}: {'; '.join(problems)}.", taken.table()]
             if taken.grows_beyond(self._limits):
-                text += [f"Longer after each call: {each}" for each in self._list_holders()]
+                text += [f"Longer after each call: {holder}" for holder in self._list_holders()]
             pytest.fail("\n\n".join(text), pytrace=False)
 
     def _list_holders(self) -> list[str]:
@@ -120,8 +120,8 @@ class ItemMeasurement(_Measurement):
                 self._item.runtest()
         except Exception:  # of the test: what is known already is what it fails for
             return []
-        found = search.list_grown(_MORE_CALLS)
-        return [" > ".join(each.chain) for each in found]
+        containers = search.list_grown(_MORE_CALLS)
+        return [" > ".join(container.chain) for container in containers]
 
 
 class MeasuredBlock(_Measurement):
@@ -131,9 +131,9 @@ class MeasuredBlock(_Measurement):
 
     def steps(self, iterable: Iterable[T]) -> Iterator[T]:
         """Yield the items, the work on each a step: what stays from one to the next is growth."""
-        for number, each in enumerate(iterable):
+        for number, item in enumerate(iterable):
             self._begin(Phase.STEPS, number)
-            yield each
+            yield item
         if self._block is not None:
             self._block.end()
 

@@ -41,7 +41,7 @@ class MemoryLimits:
 
     def update(self, words: Mapping[str, Any], place: str) -> MemoryLimits:
         """Return other limits where words say so; raise `UsageError` for wrong ones."""
-        found: dict[str, Any] = {}
+        amounts: dict[str, Any] = {}
         known = ("peak", "growth", "steps")
         for name, value in words.items():
             if name not in known:
@@ -58,8 +58,8 @@ class MemoryLimits:
                     f"{place}{name}={value!r}: is not a valid amount; write '120 MB', in B, "
                     "kB, MB, GB, KiB, MiB, GiB"
                 )
-            found[name] = amount
-        return replace(self, **found)
+            amounts[name] = amount
+        return replace(self, **amounts)
 
 
 @dataclass(frozen=True)
