@@ -54,6 +54,11 @@ def array_that_stays_beside_garbage(size: int) -> Step:
     return array_that_stays(size)
 
 
+def tuples_that_go(size: int) -> Step:
+    """So many of each of eight lengths at once: Python keeps them for others."""
+    return lambda: [tuple(range(length)) for length in range(2, 10) for _ in range(size)]
+
+
 def array_that_goes(size: int) -> Step:
     return lambda: np.ones(size // 8)
 

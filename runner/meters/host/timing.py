@@ -147,6 +147,7 @@ class TimingMeter:
             if self._steps and self._most_resident is None:
                 self._close(Phase.STEPS, sum(self.seconds))
             self._baseline += self._freed_early
+            collector.empty_free_lists()
             self._lower()
             self._before_collection = self.host.anonymous()
             self._books.begin_collection()

@@ -44,6 +44,11 @@ def test_a_hundred_bytes_a_step_are_found(
     assert least <= growth <= most
 
 
+def test_what_python_keeps_for_free_objects_is_no_garbage(measure: MeasureWords) -> None:
+    record = measure(*words("tuples_that_go", 2_000), timing=True, memory=False)
+    assert (record.trials[0].facts.host_collected_bytes or 0) < 20_000
+
+
 def test_a_long_trial_does_not_swell_the_record(measure: MeasureWords) -> None:
     record = measure(*words("dict_that_stays", 100), timing=True, memory=False)
     (trial,) = record.trials

@@ -51,6 +51,12 @@ def test_what_gives_the_memory_back_is_told_from_what_does_not(told: dict[str, A
     assert any(each.startswith("the cache of cached (") for each in gave)
 
 
+def test_what_an_extension_takes_past_python_goes_with_its_object(told: dict[str, Any]) -> None:
+    (held,) = [each for each in told["opened"] if each["frees"]]
+    assert "`opened`" in chains([held])[0]
+    assert held["frees_native"] > 10_000
+
+
 def test_two_containers_that_each_are_enough_hold_together(told: dict[str, Any]) -> None:
     (held,) = [each for each in told["two"] if each["frees"]]
     names = re.findall(r"`(\w+)`", f"{held['chain']} {held['also']}")
