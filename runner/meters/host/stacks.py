@@ -46,9 +46,6 @@ _GENERATED = re.compile(r"/gen_\w+_ops\.py$")
 _NO_NAME = re.compile(r"^(_|error_handler$|op_dispatch_handler$|wrapper$|wrapped|fn$|<)")
 """Functions that a call passes through, and that nobody calls by name."""
 
-_NEAR = 6
-"""Innermost frames in which Python's own functions stand."""
-
 _BY_THE_WAY = re.compile(
     r"^(operator new|std::|absl::|google::|(tsl|tensorflow)::(port|core)::|__gnu|malloc|calloc|"
     r"realloc|posix_memalign|aligned_alloc|_?PyObject|_?PyMem|\?|<|char\*|void )"
@@ -78,10 +75,8 @@ def find_place(python: Sequence[Frame], native: Sequence[str], of_python: bool) 
     # A name that C++ looks an attribute up by is a new string each time, of which Python's cache of
     # attributes holds the last 4,096: 262 kB at most, but it takes thousands of steps.
     is_cached_name = next(iter(native), "") == "PyUnicode_New" and any(
-        "AttrString" in name for name in native[:_NEAR]
+        "AttrString" in name for name in native[:6]
     )
-    if any(name.startswith("EagerTensor_traverse") for name in native[:_NEAR]):
-        return Place("tensor", None, None, "tensors' dicts, which Python's collector makes")
     if owners[:1] == [RUNNER] or (of_python and is_cached_name):
         return None
     at = _find_users(owners)

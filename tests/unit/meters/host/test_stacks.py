@@ -128,10 +128,3 @@ def test_a_thread_that_python_starts_is_pythons_and_has_no_line() -> None:
 def test_a_name_in_pythons_cache_of_attributes_is_nobodys() -> None:
     native = ("PyUnicode_New", "unicode_decode_utf8", "PyObject_GetAttrString", "EagerTensor_init")
     assert of(OP, NORMAL, USER, native=native, of_python=True) is None
-
-
-def test_a_dict_that_the_collector_makes_is_its_tensors() -> None:
-    native = ("gc_alloc", "new_dict", "_PyObject_GetDictPtr", "EagerTensor_traverse(EagerTensor*)")
-    found = of(native=native, of_python=True)
-    assert found is not None
-    assert (found.kind, found.file) == ("tensor", None)
