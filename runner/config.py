@@ -95,6 +95,9 @@ class Measure(MeasureSpec):
     side_by_side: Count | None = None
     peak_seconds: Seconds | None = None
     """For so long memory trials are added until a graph's peak is known; None: until it is."""
+    reads_clean: bool = False
+    """Collect garbage before some of the later steps of a timing trial, to tell it from growth: the
+    peak of host memory is then not the program's own."""
 
     @property
     def spec(self) -> MeasureSpec:

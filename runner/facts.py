@@ -84,6 +84,21 @@ class MallocBooks:
 
 
 @dataclass(frozen=True)
+class CleanReadings:
+    """What was resident before some of the later steps, when Python's collector had just run and
+    malloc had given back what it had free."""
+
+    steps: tuple[Whole, ...]
+    bytes: tuple[Number, ...]
+    collected_bytes: tuple[Number, ...]
+    """Freed by the collector each time, and no longer resident."""
+
+    def __post_init__(self) -> None:
+        if not len(self.steps) == len(self.bytes) == len(self.collected_bytes):
+            raise ValueError("clean readings have columns of different lengths")
+
+
+@dataclass(frozen=True)
 class FailedRequest:
     """The request that failed when memory ran out; None where the message does not tell."""
 
@@ -329,6 +344,7 @@ class TrialFacts(msgspec.Struct, omit_defaults=True, kw_only=True):
     children: tuple[ChildProcesses, ChildProcesses] | None = None
     """After the warm-up and after the last step, where there were any."""
     malloc: MallocBooks | None = None
+    clean: CleanReadings | None = None
     held: HostFindings | None = None
     pipelines: tuple[PipelineBuffer, ...] = ()
     """Of a memory trial: before the first steady step, and after the last."""

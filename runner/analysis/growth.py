@@ -16,10 +16,11 @@ warm-up, and answers
     null    it rose, but too little or too irregularly to say that it will go on; and how many steps
             would tell
 
-Of garbage on the host only the last sum is known, and when it went: the rest is spread by that.
-What all steps together have kept is known without. Malloc's own books are asked, too: resident
-memory is level while what was free is filled, and rises for a while because garbage waits that goes
-at once. Then it is null.
+Where there is garbage on the host, clean readings tell: before some of the later steps it was
+collected, and what malloc had free given back. A line through them is the growth, or they are
+level. Without them (a short trial, a callback) only what all steps together have kept is known, and
+malloc's own books are asked: resident memory is level while what was free is filled, and rises for
+a while because garbage waits that goes at once. Then it is null.
 
 A bound is what was shown in every way of looking at it, not the likeliest.
 
@@ -35,14 +36,13 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from runner.facts import MallocBooks
+from runner.facts import CleanReadings, MallocBooks
 from runner.metrics import format_bytes
 from runner.records import Trial
 
@@ -64,6 +64,11 @@ class MeterTolerance:
         """Return the largest rise over the second half of the steps that `0` may hide."""
         return self.floor_bytes / 8
 
+    def find_unseen(self, steps: int) -> float:
+        """Return the same of so many steps; 0 where every byte is known."""
+        most = self.unseen_bytes and max(self.unseen_bytes, _LEAST_RATE * steps)
+        return min(_UNSEEN_RATE * steps, most)
+
 
 TENSOR = MeterTolerance(resolution_bytes=0, floor_bytes=0, settled_share=0.0)
 """Every byte is known."""
@@ -74,9 +79,6 @@ Over 200 steps that is 2.6 kB a step."""
 
 ALLOCATOR = MeterTolerance(resolution_bytes=64_000, floor_bytes=256 * 1024, settled_share=0.02)
 """TensorFlow's own figure, which counts what a tensor's chunk has beyond it."""
-
-BOOKS = MeterTolerance(resolution_bytes=2048, floor_bytes=32 * 1024, settled_share=0.02)
-"""Malloc's books are exact, but caches come and go in them."""
 
 HOST_STEPS = 200
 HOST_SECONDS = 10.0
@@ -101,14 +103,16 @@ _ONE_JUMP = 0.51
 """Largest share of a rise that one step may make; of two steps that are alike neither has more."""
 _TOOTH = 0.25
 """Of what half a series moves by: a larger fall makes it a sawtooth."""
+_LEAST_READINGS = 6
+"""Clean ones in the second half of the steps."""
+_PARTS_BYTES = 3 * 4096
+"""Parts of pages come and go under clean readings: by no more they are level."""
+_STAYS = 0.1
+"""Share of garbage that may stay resident after it was freed, where other things lie beside it."""
 _WARM = 0.4
 """Share of a series: troughs after it, and the last one before, tell growth."""
-_LATE = 3
-"""So many steps may pass until what malloc has freed is no longer resident."""
 _EXACT = 1e-9
 """Share of a span: what rounding makes of 0."""
-_TELLING = 4
-"""Steps since garbage was last freed: of fewer, how much each made is not known well."""
 _SURE = 0.3
 """Of a rate: it may be so much more or less."""
 _DYING = 0.34
@@ -154,81 +158,92 @@ def judge_host(trial: Trial) -> ProcessGrowth | None:
     if not is_enough_for_host(steps.host_steps, steps.host_seconds):
         return ProcessGrowth(None, HOST_STEPS)
     collected = float(facts.host_collected_bytes or 0)
-    return judge_resident(steps.host_bytes, steps.host_stride or 1, facts.malloc, collected)
+    stride = steps.host_stride or 1
+    return judge_resident(steps.host_bytes, stride, facts.clean, facts.malloc, collected)
 
 
 def judge_resident(
-    resident: Sequence[float], stride: int, books: MallocBooks | None, collected: float = 0.0
+    resident: Sequence[float],
+    stride: int,
+    clean: CleanReadings | None,
+    books: MallocBooks | None = None,
+    collected: float = 0.0,
 ) -> ProcessGrowth:
     """Return the growth of resident memory, of which there is a value for each `stride` steps;
     `collected` bytes were garbage in the end."""
-    garbage = _spread_garbage(resident, stride, collected, books)
-    found = judge_series(resident, garbage, HOST, stride)
-    if collected > HOST.unseen_bytes and len(resident) > 1:
-        found = _check_against_all_steps(found, resident, stride, collected)
-    return _check_against_books(found, resident, garbage, stride, books)
+    last = [0.0] * (len(resident) - 1) + [collected] if collected > HOST.unseen_bytes else None
+    raw = judge_series(resident, last, HOST, stride)
+    if raw.bytes_per_step is None and raw.sawtooth_bytes and raw.at_most_bytes_per_step:
+        most = (1 + _SURE) * raw.at_most_bytes_per_step  # memory that malloc keeps moves troughs
+        raw = replace(raw, at_most_bytes_per_step=most)
+    late = [step for step in clean.steps if step >= stride * len(resident) // 2] if clean else []
+    if clean is None or len(late) < _LEAST_READINGS:
+        return _judge_unclean(raw, resident, stride, books, collected)
+    readings = clean.bytes[-len(late) :]
+    garbage = max([collected, *clean.collected_bytes[-len(late) :]])
+    falls = _find_largest_fall(np.asarray(readings)) > _PARTS_BYTES  # as a cache that is emptied
+    if garbage <= HOST.unseen_bytes and (raw.bytes_per_step or falls):
+        return raw
+    found = _judge_clean(readings, late[1] - late[0], garbage)
+    return replace(found, sawtooth_bytes=raw.sawtooth_bytes, collected_bytes=raw.collected_bytes)
 
 
-def _check_against_all_steps(
-    found: ProcessGrowth, resident: Sequence[float], stride: int, collected: float
-) -> ProcessGrowth:
-    """Return `found`, as far as it doesn't rest on when the garbage piled up. That is a guess: the
-    collector may have freed some of it before. What all steps together have kept is known, but for
-    what the first one left, and what came after the last reading."""
-    steps = stride * (len(resident) - 1)
-    of_one = max(0.0, float(np.quantile(np.diff(resident), 0.9)))
-    kept = resident[-1] - collected - min(resident[:_LEAST_STEPS])
-    most = max(0.0, kept + 2 * of_one) / steps
-    raw = judge_series(resident, None, HOST, stride)
-    if raw.bytes_per_step == 0:  # what came out of memory that garbage had left does not show
-        hidden = (find_bound([raw]) or 0.0) + 2 * collected / steps
-        return replace(found, bytes_per_step=0.0, at_most_bytes_per_step=min(hidden, most))
-    if most * max(steps, HOST_STEPS) / 2 < HOST.floor_bytes:
-        most = max(most, find_bound([found]) or 0.0) if found.bytes_per_step == 0 else most
-        return replace(found, bytes_per_step=0.0, steps_needed=None, at_most_bytes_per_step=most)
-    if found.bytes_per_step and found.bytes_per_step <= (1 + _SURE) * most:
-        return found
-    if found.bytes_per_step is None:
-        most = min(most, find_bound([found]) or most)
-    needed = found.steps_needed or _round_up(2 * steps)
-    return replace(found, bytes_per_step=None, steps_needed=needed, at_most_bytes_per_step=most)
+def _judge_clean(readings: Sequence[float], stride: int, garbage: float) -> ProcessGrowth:
+    """Return what clean readings say, by the line through them. Of so much garbage some may stay
+    resident, in pages and arenas that something else lies in, too."""
+    least = np.minimum(readings[:-1], readings[1:])  # what comes and goes is not kept
+    length = len(least) - 1
+    steps = stride * length
+    slope, off, *_ = _fit_line(np.arange(len(least)), least)
+    rise, most = slope * length, max(0.0, slope + off) * length + HOST.resolution_bytes
+    level = max(_PARTS_BYTES, HOST.find_unseen(steps))
+    if np.ptp(least) <= level or (most <= HOST.floor_bytes and rise - off * length <= level):
+        return ProcessGrowth(0.0, None, max(most, HOST.unseen_bytes) / steps)
+    is_one_jump = np.diff(least).max() > _ONE_JUMP * np.ptp(least)
+    is_clear = rise >= max(HOST.floor_bytes, _STAYS * garbage) and off <= _SURE * slope
+    if is_clear and not is_one_jump:
+        return ProcessGrowth(slope / stride)
+    return ProcessGrowth(None, _round_up(4 * steps), most / steps)
 
 
-def _check_against_books(
-    found: ProcessGrowth,
+def _judge_unclean(
+    raw: ProcessGrowth,
     resident: Sequence[float],
-    garbage: Sequence[float],
     stride: int,
     books: MallocBooks | None,
+    collected: float,
 ) -> ProcessGrowth:
-    """Return `found`, unless what malloc has in use says otherwise: resident memory does not show
-    how a leak fills malloc's free memory, nor how garbage leaves it. What malloc keeps of garbage
-    makes stairs of a leak: half a series may have one less of them than the other."""
-    if books is None:
-        return found
-    steps = np.arange(0, stride * len(resident), stride)
-    in_use = np.interp(steps + 1, books.steps, books.in_use_bytes)
-    share = books.collected_bytes / garbage[-1] if garbage[-1] else 0.0
-    noted = judge_series(in_use.tolist(), [share * bytes_ for bytes_ in garbage], BOOKS, stride)
-    half = resident[len(resident) // 2 :]
-    if found.bytes_per_step:
-        falls = _list_falls(np.asarray(books.in_use_bytes, dtype=float))
-        many = np.count_nonzero(falls > _ONE_JUMP * (max(half) - min(half)))
-        is_doubted = bool(many) and not noted.bytes_per_step
+    """Return what is known without clean readings.
+
+    What the last one has, less the garbage in it, is all that was kept. And malloc's books may move
+    by more than what is resident: a leak fills what was free, or garbage has left it.
+    """
+    steps = stride * max(1, len(resident) - 1)
+    needed = raw.steps_needed or _round_up(2 * steps)
+    most = find_bound([raw])
+    if collected > HOST.unseen_bytes:
+        of_one = max(0.0, float(np.quantile(np.diff(resident), 0.9)))
+        kept = resident[-1] - collected - min(resident[:_LEAST_STEPS]) + 4 * of_one
+        most = max(0.0, kept) / steps
+        is_level = most * max(steps, HOST_STEPS) / 2 < HOST.floor_bytes
+        return replace(
+            raw,
+            bytes_per_step=0.0 if is_level else None,
+            steps_needed=None if is_level else needed,
+            at_most_bytes_per_step=most,
+        )
+    if books is None or books.steps[-1] < steps / 2 or raw.bytes_per_step is None:
+        return raw
+    in_use = np.asarray(books.in_use_bytes, dtype=float)[np.asarray(books.steps) >= steps / 2]
+    half = np.asarray(resident[len(resident) // 2 :])
+    if raw.bytes_per_step:
+        is_doubted = _find_largest_fall(in_use) > _ONE_JUMP * np.ptp(half)
     else:
-        in_half = (find_bound([noted]) or 0.0) * stride * (len(half) - 1)
-        is_doubted = bool(noted.bytes_per_step) or in_half > HOST.floor_bytes
-        is_doubted = is_doubted and not found.sawtooth_bytes
-    if found.bytes_per_step is not None and not is_doubted:
-        return found
-    drops = _list_drops(books.steps, books.in_use_bytes, 0.0)
-    stairs = len([step for step, _ in drops if step >= steps[-1] / 2])
-    most = (find_bound([found]) or 0.0) * (1 + 1 / stairs if stairs else 1)
-    most = max(most, find_bound([noted]) or 0.0)
-    if is_doubted:
-        most = max(most, float(np.ptp(half)) / (stride * (len(half) - 1)))
-    needed = found.steps_needed or _round_up(2 * stride * len(resident))
-    return replace(found, bytes_per_step=None, steps_needed=needed, at_most_bytes_per_step=most)
+        is_doubted = not raw.sawtooth_bytes and np.ptp(in_use) > HOST.floor_bytes
+    if not is_doubted:
+        return raw
+    most = max(most or 0.0, 2 * float(max(np.ptp(half), np.ptp(in_use))) / steps)
+    return replace(raw, bytes_per_step=None, steps_needed=needed, at_most_bytes_per_step=most)
 
 
 def is_enough_for_host(steps: int, seconds: float) -> bool:
@@ -270,10 +285,7 @@ def judge_series(
     warmed_up = max(0.0, float(half[0] - held[0]))
     settled = min(tolerance.settled_share * warmed_up, tolerance.unseen_bytes)
     steps = stride * len(half)
-    unseen = 0.0  # where every byte is known
-    if tolerance.unseen_bytes:
-        unseen = min(_UNSEEN_RATE * steps, max(tolerance.unseen_bytes, _LEAST_RATE * steps))
-    level = max(tolerance.resolution_bytes, settled, unseen)
+    level = max(tolerance.resolution_bytes, settled, tolerance.find_unseen(steps))
     span = float(np.ptp(half))
     if span <= level:
         return growth(0.0, most=span + tolerance.resolution_bytes)
@@ -286,8 +298,7 @@ def judge_series(
     if falls_alone or (half[-1] - half[0] <= level and _find_largest_fall(half) <= level):
         return growth(0.0, most=level + tolerance.resolution_bytes)
     if _find_largest_fall(held[count // 3 :]) > max(level, _TOOTH * span):
-        is_clean = bool(garbage[-1] > _find_largest_fall(whole) / 2)
-        slope, error, most = _measure_sawtooth_growth(held, level, is_clean)
+        slope, error, most = _measure_sawtooth_growth(held, level)
         length = len(half) - 1
         is_little = (slope + error) * length <= max(level, tolerance.floor_bytes, _EXACT * span)
         if is_little and (slope - error) * length <= tolerance.unseen_bytes:
@@ -333,14 +344,13 @@ class RiseWatch:
         self._next_look = 2 * steps
 
 
-def _measure_sawtooth_growth(held: Any, level: float, is_clean: bool) -> tuple[float, float, float]:
+def _measure_sawtooth_growth(held: Any, level: float) -> tuple[float, float, float]:
     """Return by how much a step a sawtooth rises, by how much more or less that may be, and what it
     isn't beyond in any way of looking at it.
 
-    What is kept lies below every point, and next to a trough. Three ways lead to it, of which the
-    surest counts: from trough to trough; all points, less what each step has added since the last
-    trough; and, where the last point is clean of garbage, the least of what is there from each
-    point on. One trough only bounds what came after it.
+    What is kept lies below every point, and next to a trough. Two ways lead to it, of which the
+    surer counts: from trough to trough; and all points, less what each step has added since the
+    last trough. One trough only bounds what came after it.
     """
     count = len(held)
     lows = np.asarray(_list_troughs(held, _find_largest_fall(held) / 3))
@@ -348,17 +358,14 @@ def _measure_sawtooth_growth(held: Any, level: float, is_clean: bool) -> tuple[f
     if len(lows) == 1 and held[lows[0]] <= held[0] + level:  # it fell back to where it began
         lows = np.asarray([0, *lows])
     ways = list[tuple[float, ...]]()
-    if is_clean:
-        places = np.arange(int(_WARM * count), count)
-        ways.append(_fit_line(places, np.minimum.accumulate(held[::-1])[::-1][places]))
     if len(lows) > 1:
         places = np.arange(lows[0], count)
         ages = places - lows[np.searchsorted(lows, places, side="right") - 1]
         ways.append(_fit_line(places, held[places], ages))
         slope, off, *_ = _fit_line(lows, held[lows])
-        if len(lows) == 2:  # it may have been the last rise
-            off = abs(slope)
         ways.append((slope, off))
+        if len(lows) == 2:  # it may have been the last rise
+            ways = [(way[0], max(abs(way[0]), way[1])) for way in ways]
     if ways:
         slope, off, *_ = min(ways, key=lambda way: way[1])
         most = max(way[0] + way[1] for way in ways)
@@ -441,62 +448,6 @@ def _measure_sawtooth(whole: Any, held: Any, tolerance: MeterTolerance) -> float
 def _find_largest_fall(series: Any) -> float:
     """Return how far the series falls at most below what it had reached."""
     return float((np.maximum.accumulate(series) - series).max())
-
-
-def _spread_garbage(
-    resident: Sequence[float], stride: int, collected: float, books: MallocBooks | None
-) -> list[float]:
-    """Return the garbage after each step where only its last sum is known: as if each step had made
-    as much of it.
-
-    That is what was there in the end, by the steps since it was last freed. Of too few of them it
-    tells nothing, and there are troughs then.
-    """
-    if not collected:
-        return [0.0] * len(resident)
-    freed = [0.0, *_list_collections(resident, stride, collected, books)]
-    steps = np.arange(0, stride * len(resident), stride)
-    ages = steps - np.asarray(freed)[np.searchsorted(freed, steps, side="right") - 1]
-    if ages[-1] < min(_TELLING * stride, max(ages) / 2):
-        return [0.0] * len(resident)
-    return (collected / max(1.0, ages[-1]) * ages).tolist()  # type: ignore[no-any-return]
-
-
-def _list_collections(
-    resident: Sequence[float], stride: int, collected: float, books: MallocBooks | None
-) -> list[float]:
-    """Return the steps in which garbage was freed: as malloc's books show it, where they were noted
-    at each step, and as resident memory does, which may follow some steps later."""
-    dense, coarse = list[float](), list[tuple[int, int]]()
-    if books:
-        before_step = [step - 1 for step in books.steps]
-        for before, after in _list_drops(
-            before_step, books.in_use_bytes, books.collected_bytes or collected
-        ):
-            if after - before > stride:
-                coarse.append((before, after))
-            else:
-                dense.append((before + after) / 2)
-    freed = list(dense)
-    for before, after in _list_drops(range(0, stride * len(resident), stride), resident, collected):
-        if not any(step <= after <= step + _LATE * stride for step in dense):
-            freed.append((before + after) / 2)
-    for before, after in coarse:
-        if not any(before - stride < step < after + stride for step in freed):
-            freed.append((before + after) / 2)
-    return sorted(freed)
-
-
-def _list_drops(
-    steps: Sequence[int], noted: Sequence[float], collected: float
-) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of steps between which garbage went: nearly as much as ever."""
-    lower = list(map(min, noted, [*noted[:1], *noted]))  # what comes and goes is no fall
-    drops = [earlier - later for earlier, later in pairwise(lower)]
-    least = max(BOOKS.floor_bytes, max(drops, default=0) / 3, collected / 8)
-    for between, drop in zip(pairwise(steps), drops, strict=True):
-        if drop >= least:
-            yield between
 
 
 def _round_up(steps: float) -> int:

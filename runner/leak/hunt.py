@@ -39,6 +39,7 @@ _LEAST: dict[str, float] = {
     "measure.min_steps": HOST_LEAST_STEPS,
     "measure.max_seconds": HOST_SECONDS,
     "measure.timeout_seconds": 600.0,
+    "measure.reads_clean": True,
 }
 """The least that slow growth and the tracer of a host trial need."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 from collections.abc import Callable
 from functools import partial
@@ -34,7 +35,13 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         sizes = list(map(read_anonymous, process_tree.list_descendants(os.getpid())))
         children.append(ChildProcesses(len(sizes), sum(sizes)))
 
-    meter = TimingMeter(HostMemory(setup.spec.index), books, limits.most_steps)
+    half = (limits.most_steps / 2, limits.max_seconds / 2)
+    meter = TimingMeter(
+        HostMemory(setup.spec.index),
+        books,
+        limits.most_steps,
+        clean_after=half if measure.reads_clean else (math.inf, math.inf),
+    )
     _leave_out_compiling(meter.pause, meter.resume)
 
     def finish(steps: int) -> TrialResult:
@@ -45,6 +52,7 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
             facts.child_processes, facts.children = most, (children[0], children[-1])
         facts.host_collected_bytes = meter.collected_bytes
         facts.unavailable, facts.malloc = meter.unavailable, books.to_facts()
+        facts.clean = meter.clean.to_facts()
         return TrialResult(phases=meter.phases, steps=meter.steps, facts=facts)
 
     announced = setup.announce(meter, before_step=books.note)

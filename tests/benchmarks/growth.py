@@ -49,8 +49,13 @@ def _made() -> None:
 
 
 def _made_programs() -> None:
-    faults = made_programs.count_faults(_PROGRAMS, seed=30)
-    print(f"{_PROGRAMS} made programs, as a timing trial of `leak` judges them")
+    for seed, cleans in ((30, True), (7, True), (30, False)):
+        how = "of `leak`" if cleans else "without clean readings"
+        print(f"{_PROGRAMS} made programs (seed {seed}), as a timing trial {how} judges them")
+        _print_faults(made_programs.count_faults(_PROGRAMS, seed, cleans))
+
+
+def _print_faults(faults: dict[str, Counter[str]]) -> None:
     for kind, count in {**faults, "in all": sum(faults.values(), Counter())}.items():
         print(
             f"  {kind:16} of {count['programs']:4}: {count['false verdict']} false verdicts, "

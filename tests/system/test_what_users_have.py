@@ -179,7 +179,7 @@ TIMING_TRIAL = trial(
     "timing",
     "build first_call steps release",
     "seconds whole_seconds host_bytes host_stride",
-    "device devices warmup_steps host_collected_bytes malloc unavailable",
+    "device devices warmup_steps host_collected_bytes malloc clean unavailable",
 )
 HOST_TRIAL = trial("host", "", "", "device devices code held unavailable")
 
@@ -220,7 +220,7 @@ CONFIG = (
     words("execution batch_size seed resume")
     | under("search", "objectives limits")
     | under("device", f"kind {DEVICE}")
-    | under("measure", f"name side_by_side peak_seconds {MEASURE}")
+    | under("measure", f"name side_by_side peak_seconds reads_clean {MEASURE}")
     | under("tracking", "kind uri experiment")
 )
 LOOP_CONFIG = CONFIG | under("scenario", f"_target_ {LOOP}")

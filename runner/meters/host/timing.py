@@ -4,16 +4,18 @@ nothing else."""
 from __future__ import annotations
 
 import gc
+import math
 from array import array
 from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from runner.analysis.growth import RiseWatch, judge_resident
-from runner.facts import PhaseFigures, StepSeries
+from runner.facts import CleanReadings, PhaseFigures, StepSeries
 from runner.meters import collector
 from runner.meters.clock import Clock
 from runner.meters.host import floor, malloc
+from runner.meters.host.clean import CleanLog
 from runner.meters.host.resident import HostMemory, read_room_bytes
 from runner.records import Phase
 
@@ -69,8 +71,13 @@ class TimingMeter:
         books: malloc.MallocLog,
         most_steps: int,
         clock: Callable[[], float] = Clock.seconds,
+        clean_after: tuple[float, float] = (math.inf, math.inf),
     ) -> None:
-        """Take the number of steps that are wanted in any case; `books` are fed by the caller."""
+        """Take the number of steps that are wanted in any case; `books` are fed by the caller.
+
+        After so many steps, or seconds of them, clean readings begin, which hide what garbage costs
+        at the peak; at the latest with the steps that nobody asked for.
+        """
         self.host = host
         self.unavailable: dict[str, str] = {}
         """Metric -> why it could not be had."""
@@ -79,7 +86,8 @@ class TimingMeter:
         self.phases: dict[Phase, PhaseFigures] = {}
         self.collected_bytes = 0
         """Bytes that Python's collector freed after the last step."""
-        self._books = books
+        self.clean = CleanLog(self._read_trimmed, self._read_collected)
+        self._books, self._clean_after = books, clean_after
         self._clock = clock
         # Of its full length from the first: that it grew would be seen as a leak.
         self._seconds = array("d", bytes(8 * most_steps))
@@ -94,7 +102,9 @@ class TimingMeter:
         self._started = self._first_step = self._whole_seconds = 0.0
         self._baseline = 0
         sawtooth = [1e6 * (step % 60) for step in range(_MOST_READINGS)]
-        judge_resident(sawtooth, 1, None, 1e6)  # the first time takes a megabyte
+        rows = tuple(range(128, _MOST_READINGS, 8))
+        # The first time takes a megabyte.
+        judge_resident(sawtooth, 1, CleanReadings(rows, rows, (10**6,) * len(rows)))
         self._lower()
         self._baseline = self.host.anonymous()
 
@@ -137,7 +147,8 @@ class TimingMeter:
         if self._watch.is_due(steps):
             before = self.host.anonymous()
             resident, books = self._resident, self._books.to_facts()
-            found = judge_resident(resident.values, resident.stride, books)
+            clean = self.clean.to_facts()
+            found = judge_resident(resident.values, resident.stride, clean, books)
             self._watch.look(steps, seconds, found)
             self._baseline += self.host.anonymous() - before  # what looking has taken
         return self._watch.needs_more and self.host.anonymous() < self._most_resident
@@ -152,6 +163,8 @@ class TimingMeter:
             self._before_collection = self.host.anonymous()
             self._books.begin_collection()
             return
+        if phase is Phase.STEPS and self._is_late(step):
+            self.clean.note(step)
         if step < _WATCHED_STEPS:
             self.host.forget()
         self._started = self._clock()
@@ -163,6 +176,8 @@ class TimingMeter:
         seconds = ended - self._started
         if phase is Phase.STEPS:
             self._whole_seconds = ended - self._first_step
+            if self.clean.has_begun and (step + 1) % self._resident.stride == 0:
+                malloc.trim()
             self._resident.add(self.host.anonymous() - self._baseline)
             if self._most_resident is None:
                 if step == len(self._seconds):  # a program takes as many as it likes
@@ -186,6 +201,20 @@ class TimingMeter:
 
     def drop(self, phase: Phase, step: int) -> None:
         """Forget that a span began; its peak is the next one's."""
+
+    def _is_late(self, step: int) -> bool:
+        """Return True if what is resident may be changed before this step."""
+        steps, seconds = self._clean_after
+        is_asked_for = self._most_resident is None
+        return not is_asked_for or step >= steps or self._whole_seconds >= seconds
+
+    def _read_trimmed(self) -> int:
+        malloc.trim()
+        return self.host.anonymous() - self._baseline
+
+    def _read_collected(self) -> int:
+        collector.collect()
+        return self._read_trimmed()
 
     def _lower(self) -> int:
         """Lower the floor, and below it what a look of the meter's own takes; return the bytes that

@@ -23,6 +23,7 @@ from runner.analysis.growth import (
     judge_resident,
 )
 from runner.facts import MallocBooks
+from runner.meters.host.clean import CleanLog
 from runner.meters.host.timing import LeastSeries
 
 Random = np.random.Generator
@@ -56,6 +57,9 @@ class Program:
     """Share of freed garbage that malloc gives back at once."""
     in_books: float
     """Share of all that malloc has in its books; 0: there are none."""
+    holes: Array
+    """Share of what malloc has free that it can't give back when asked, at each step: parts of
+    pages and of arenas, beside what is in use."""
     noise: Array
     """Pages that come and go, and arenas that malloc takes."""
     step_seconds: float
@@ -87,8 +91,10 @@ def make_program(random: Random) -> Program:
         noise += random.choice([132, 256, 528, 1024]) * 1024 * (step >= random.integers(steps))
     if random.random() < 0.2:  # beside others, a thread's block is freed later now and then
         noise += 10 ** random.uniform(4, 6) * (random.random(steps) < 0.05)
+    (apart,) = random.spawn(1)
+    holes = apart.choice([0, 0.02, 0.1, 0.3]) * apart.uniform(0.5, 1.5, size=steps)
     return Program(
-        kind, rate, kept, garbage, is_collectable, returned, in_books, noise, seconds,
+        kind, rate, kept, garbage, is_collectable, returned, in_books, holes, noise, seconds,
     )  # fmt: skip
 
 
@@ -131,18 +137,48 @@ def _pile_up(random: Random, step: Array, size: float, is_collectable: bool) -> 
     return garbage
 
 
-def read_resident(program: Program) -> Array:
-    """Return what is resident after each step, in pages."""
-    free, resident = 0.0, np.zeros(program.steps)
-    held = program.kept + program.garbage
-    for number in range(program.steps):
-        taken = held[number] - (held[number - 1] if number else 0.0)
+class Process:
+    """The process of a program, which its trial may collect and trim between two steps."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._collected = self._free = self._holes = self._held = 0.0
+        """Garbage that was freed before its time; what malloc keeps free; what is in use."""
+
+    def take_step(self, number: int) -> int:
+        """Return what is resident after it, in pages."""
+        garbage = self._program.garbage
+        if number and garbage[number] < garbage[number - 1]:
+            self._collected = 0.0
+        self._hold(self._program.kept[number] + garbage[number] - self._collected)
+        return self._read(number)
+
+    def collect(self, number: int) -> int:
+        """Return what is resident before it, once garbage is collected and malloc trimmed."""
+        program = self._program
+        if program.is_collectable:
+            self._collected = program.garbage[number - 1]
+            self._hold(program.kept[number - 1])
+        return self.trim(number)
+
+    def trim(self, number: int) -> int:
+        """Return what is resident before a step, once malloc has given back what it has free."""
+        self._holes += self._program.holes[number - 1] * self._free
+        self._free = 0.0
+        return self._read(number - 1)
+
+    def _hold(self, held: float) -> None:
+        taken, self._held = held - self._held, held
         if taken >= 0:
-            free = max(0.0, free - taken)
+            of_holes = min(taken, self._holes)
+            self._holes -= of_holes
+            self._free = max(0.0, self._free - (taken - of_holes))
         else:
-            free += (1 - program.returned) * -taken
-        resident[number] = held[number] + free
-    return PAGE * np.floor((resident + program.noise) / PAGE)
+            self._free += (1 - self._program.returned) * -taken
+
+    def _read(self, number: int) -> int:
+        bytes_ = self._held + self._free + self._holes + self._program.noise[number]
+        return PAGE * math.floor(bytes_ / PAGE)
 
 
 def read_books(program: Program, steps: int) -> MallocBooks | None:
@@ -163,20 +199,26 @@ def read_books(program: Program, steps: int) -> MallocBooks | None:
     return MallocBooks(tuple(rows), tuple(before[row] for row in rows), free, collected)
 
 
-def judge_program(program: Program) -> tuple[ProcessGrowth, int]:
+def judge_program(program: Program, cleans: bool = True) -> tuple[ProcessGrowth, int]:
     """Return what a timing trial says of it, and of how many steps: cheap ones are repeated until
-    they tell, or the time is over."""
-    resident = read_resident(program)
+    they tell, or the time is over. One that `cleans` reads without garbage from half of the steps
+    that `leak` asks for, or of the time, on."""
+    process = Process(program)
     kept, watch, steps = LeastSeries(), RiseWatch(), 0
+    clean = CleanLog(lambda: process.trim(steps), lambda: process.collect(steps))
     while steps < program.steps and (steps < ASKED_STEPS or watch.needs_more):
-        kept.add(int(resident[steps]))
+        if cleans and steps >= min(ASKED_STEPS, program.steps) / 2:
+            clean.note(steps)
+        resident = process.take_step(steps)
         steps += 1
+        kept.add(process.trim(steps) if clean.has_begun and steps % kept.stride == 0 else resident)
         if steps >= ASKED_STEPS and watch.is_due(steps):
-            seen = judge_resident(kept.values, kept.stride, read_books(program, steps))
+            readings, books = clean.to_facts(), read_books(program, steps)
+            seen = judge_resident(kept.values, kept.stride, readings, books)
             watch.look(steps, steps * program.step_seconds, seen)
-    collected = float(program.garbage[steps - 1]) if program.is_collectable else 0.0
-    books = read_books(program, steps)
-    return judge_resident(kept.values, kept.stride, books, collected), steps
+    collected = resident - process.collect(steps) if program.is_collectable else 0
+    readings, books = clean.to_facts(), read_books(program, steps)
+    return judge_resident(kept.values, kept.stride, readings, books, collected), steps
 
 
 def grade(rate: float, answer: ProcessGrowth, steps: int) -> Iterator[str]:
@@ -194,13 +236,13 @@ def grade(rate: float, answer: ProcessGrowth, steps: int) -> Iterator[str]:
         yield "false bound"
 
 
-def count_faults(count: int, seed: int) -> dict[str, Counter[str]]:
+def count_faults(count: int, seed: int, cleans: bool = True) -> dict[str, Counter[str]]:
     """Return by kind how many of so many programs had which fault, and how many there were."""
     random = np.random.default_rng(seed)
     faults: dict[str, Counter[str]] = {}
     for _ in range(count):
         program = make_program(random)
-        answer, steps = judge_program(program)
+        answer, steps = judge_program(program, cleans)
         of_kind = faults.setdefault(program.kind, Counter())
         of_kind.update(["programs", *grade(program.rate, answer, steps)])
     return faults

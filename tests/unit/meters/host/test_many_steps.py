@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import mmap
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import pytest
 
 from runner.meters.host import floor, malloc
+from runner.meters.host.clean import CleanLog
 from runner.meters.host.resident import HostMemory
 from runner.meters.host.timing import LeastSeries, TimingMeter
 from runner.records import Phase
@@ -49,6 +51,8 @@ def test_malloc_s_books_are_read_ever_less_often(monkeypatch: pytest.MonkeyPatch
 @pytest.fixture
 def meter(monkeypatch: pytest.MonkeyPatch) -> TimingMeter:
     monkeypatch.setattr(floor, "lower", lambda resident: floor.FloorChange(0, 0))
+    gc.collect()  # the garbage of former tests, which a clean reading would free
+    malloc.trim()
     readings = count()
     return TimingMeter(HostMemory(), malloc.MallocLog(), 3, clock=lambda: float(next(readings)))
 
@@ -94,3 +98,56 @@ def test_no_more_steps_are_taken_once_they_hold_much_of_the_free_memory(
     with mmap.mmap(-1, 8_000_000, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as held:
         held.write(b"x" * 8_000_000)
         assert not meter.needs_more(4, 0.0)
+
+
+def test_clean_readings_are_taken_ever_less_often_and_evenly_apart() -> None:
+    log = CleanLog(trim=lambda: 5, collect=lambda: 3)
+    for step in range(200, 20_000):
+        log.note(step)
+    told = log.to_facts()
+    assert told.steps[0] == 200
+    assert len({later - one for one, later in pairwise(told.steps)}) == 1
+    assert 8 <= sum(step >= 10_000 for step in told.steps) <= 16
+    assert set(told.bytes) == {3}
+    assert set(told.collected_bytes) == {2}
+
+
+class _Cycle:
+    """Refers to itself, so only Python's collector frees it."""
+
+    def __init__(self, size: int) -> None:
+        self.itself, self.state = self, b"x" * size
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+def test_garbage_is_collected_before_none_of_the_steps_that_were_asked_for(
+    meter: TimingMeter, is_asked_for: bool
+) -> None:
+    gc.disable()
+    try:
+        take(meter, 0, 1, 2)
+        if not is_asked_for:
+            assert meter.needs_more(3, 0.0)
+        for _ in range(20):
+            _Cycle(200_000)
+        take(meter, 3)
+    finally:
+        gc.enable()
+    told = meter.clean.to_facts()
+    assert bool(told.steps) is not is_asked_for
+    if not is_asked_for:
+        assert told.collected_bytes[0] == 0  # who has switched the collector off keeps its garbage
+
+
+def test_a_clean_reading_has_what_was_kept_and_not_what_was_garbage(meter: TimingMeter) -> None:
+    take(meter, 0, 1, 2)
+    assert meter.needs_more(3, 0.0)
+    take(meter, 3)
+    kept = []
+    for _ in range(20):
+        kept.append(b"x" * 200_000)
+        _Cycle(200_000)
+    take(meter, 4)
+    told = meter.clean.to_facts()
+    assert told.bytes[1] - told.bytes[0] == pytest.approx(4_000_000, rel=0.1)
+    assert told.collected_bytes[1] == pytest.approx(4_000_000, rel=0.1)
