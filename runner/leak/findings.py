@@ -145,11 +145,11 @@ class LeakEvidence:
     @property
     def holding(self) -> list[Holder]:
         """Return the holders without malloc."""
-        return [each for each in self.holders if each.kind != "malloc"]
+        return [holder for holder in self.holders if holder.kind != "malloc"]
 
     @property
     def kept_by_malloc(self) -> float:
-        return sum(each.bytes_per_step for each in self.holders if each.kind == "malloc")
+        return sum(holder.bytes_per_step for holder in self.holders if holder.kind == "malloc")
 
 
 class RemedyOutcome(StrEnum):
@@ -220,14 +220,14 @@ class Leak:
     def was_measured(self) -> bool:
         """Return True if any trial told growth: else nothing tells whether a remedy helps."""
         host, tensor = self.host_growth_bytes_per_step, self.tensor_growth_bytes_per_step
-        return any(each is not None for each in (host, tensor, self.explained_bytes_per_step))
+        return any(rate is not None for rate in (host, tensor, self.explained_bytes_per_step))
 
     @property
     def main_holders(self) -> list[Holder]:
         """Return the holders of a twentieth of what was found, or more."""
         least = (self.explained_bytes_per_step or 0) / 20
-        held = [each for each in self.holders if each.kind != "malloc"]
-        return [each for each in held if each.bytes_per_step >= least]
+        held = [holder for holder in self.holders if holder.kind != "malloc"]
+        return [holder for holder in held if holder.bytes_per_step >= least]
 
     @property
     def unexplained_bytes_per_step(self) -> float | None:

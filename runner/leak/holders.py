@@ -58,14 +58,14 @@ class TracedHolders(NamedTuple):
 def find_holders(held: HostFindings, is_known_to_grow: bool) -> TracedHolders:
     """Return the lines whose memory rose while it was traced."""
     by_line: dict[tuple[str, str | None, int | None], list[Survivor]] = defaultdict(list)
-    for each in _assign_threadless(_assign_threads(held)):
-        by_line[each.kind, each.file, each.line].append(each)
-    found, unsure, stopped = list[Holder](), list[Holder](), list[StoppedHolder]()
+    for survivor in _assign_threadless(_assign_threads(held)):
+        by_line[survivor.kind, survivor.file, survivor.line].append(survivor)
+    growing, unsure, stopped = list[Holder](), list[Holder](), list[StoppedHolder]()
     rare = list[Holder]()
     for (kind, file, line), survivors in by_line.items():
-        size = _add_up(each.bytes for each in survivors)
-        count = round(rate_series(_add_up(each.count for each in survivors)), 3)
-        largest = max(survivors, key=lambda each: abs(rate_series(each.bytes)))
+        size = _add_up(survivor.bytes for survivor in survivors)
+        count = round(rate_series(_add_up(survivor.count for survivor in survivors)), 3)
+        largest = max(survivors, key=lambda survivor: abs(rate_series(survivor.bytes)))
         holder = Holder(
             kind, float(round(rate_series(size))), count, file, line, largest.code, largest.what
         )
@@ -73,7 +73,7 @@ def find_holders(held: HostFindings, is_known_to_grow: bool) -> TracedHolders:
         if events:
             holder = _rate_events(holder, events, len(size) - 1)
         if is_growing(size) and rate_series(size) >= LEAST_BYTES / 4:
-            (found if is_known_to_grow or _goes_on(size) else unsure).append(holder)
+            (growing if is_known_to_grow or _goes_on(size) else unsure).append(holder)
             continue
         if _has_stopped(size):
             stopped.append(StoppedHolder(kind, holder.where, holder.what, size[-1]))
@@ -83,10 +83,10 @@ def find_holders(held: HostFindings, is_known_to_grow: bool) -> TracedHolders:
         size = list(map(float, mapping.bytes))
         if is_growing(size) and rate_series(size) >= LEAST_BYTES / 4:
             holder = Holder("native", float(round(rate_series(size))), what=mapping.what)
-            (found if is_known_to_grow or _goes_on(size) else unsure).append(holder)
-    stopped.sort(key=lambda each: -each.bytes)
+            (growing if is_known_to_grow or _goes_on(size) else unsure).append(holder)
+    stopped.sort(key=lambda holder: -holder.bytes)
     return TracedHolders(
-        list(_add_chains(found, held)), unsure, stopped, list(_add_chains(rare, held))
+        list(_add_chains(growing, held)), unsure, stopped, list(_add_chains(rare, held))
     )
 
 
@@ -180,19 +180,26 @@ def _add_up(series: Iterable[Sequence[float]]) -> list[float]:
 
 def _assign_threads(held: HostFindings) -> list[Survivor]:
     """Return the survivors, with what a thread takes by being there at the line that makes it."""
-    running = (each for each in held.containers if each.chain)
+    running = (container for container in held.containers if container.chain)
     made = next(
-        (each.made_at for each in running if each.chain[0].startswith("running threads")), None
+        (
+            container.made_at
+            for container in running
+            if container.chain[0].startswith("running threads")
+        ),
+        None,
     )
     is_there = (
-        each
-        for each in held.survivors
-        if made and each.line == made[1] and _is_same_file(made[0], each.file)
+        survivor
+        for survivor in held.survivors
+        if made and survivor.line == made[1] and _is_same_file(made[0], survivor.file)
     )
     there = next(is_there, None)
     return [
-        _move(each, there) if there and each.what in (THREAD_STACKS, THREAD_START) else each
-        for each in held.survivors
+        _move(survivor, there)
+        if there and survivor.what in (THREAD_STACKS, THREAD_START)
+        else survivor
+        for survivor in held.survivors
     ]
 
 
@@ -209,8 +216,10 @@ def _assign_threadless(survivors: Sequence[Survivor]) -> list[Survivor]:
         "tensor": _find_common_line(survivors, "tensor"),
     }
     return [
-        _move(each, line) if not each.file and (line := lines.get(each.kind)) else each
-        for each in survivors
+        _move(survivor, line)
+        if not survivor.file and (line := lines.get(survivor.kind))
+        else survivor
+        for survivor in survivors
     ]
 
 
@@ -219,11 +228,15 @@ def _find_common_line(survivors: Sequence[Survivor], *kinds: str) -> Survivor | 
     for kind in kinds:
         rates: dict[tuple[str, int | None, str | None], float] = defaultdict(float)
         first: dict[tuple[str, int | None, str | None], Survivor] = {}
-        for each in survivors:
-            if each.kind == kind and each.file and (rate := rate_series(each.bytes)) > 0:
-                line = each.file, each.line, each.code
+        for survivor in survivors:
+            if (
+                survivor.kind == kind
+                and survivor.file
+                and (rate := rate_series(survivor.bytes)) > 0
+            ):
+                line = survivor.file, survivor.line, survivor.code
                 rates[line] += rate
-                first.setdefault(line, each)
+                first.setdefault(line, survivor)
         if rates:
             line = max(rates, key=rates.__getitem__)
             return first[line] if rates[line] >= _MOST_OF * sum(rates.values()) else None
@@ -245,9 +258,9 @@ def _add_chains(holders: Sequence[Holder], held: HostFindings) -> Iterator[Holde
     Memory of C++ has a container if the container gave back as much of it. What is left of that is
     the next one's: tensors come first, as their objects in Python went.
     """
-    native = {each: each.frees_native for each in held.containers}
-    for holder in sorted(holders, key=lambda each: each.kind in _CPP):
-        container = next((each for each in native if _has(each.frees, holder)), None)
+    native = {container: container.frees_native for container in held.containers}
+    for holder in sorted(holders, key=lambda holder: holder.kind in _CPP):
+        container = next((container for container in native if _has(container.frees, holder)), None)
         if container and holder.kind in ("tensor", *_CPP):
             is_whole = native[container] > holder.bytes_per_step / 2
             native[container] -= holder.bytes_per_step
@@ -255,10 +268,12 @@ def _add_chains(holders: Sequence[Holder], held: HostFindings) -> Iterator[Holde
         is_held = container is not None
         is_thread = holder.what in (THREAD_STACKS, THREAD_START)
         if container is None and (holder.kind not in _CPP or is_thread):
-            container = next((each for each in native if _has(each.lines, holder)), None)
+            container = next(
+                (container for container in native if _has(container.lines, holder)), None
+            )
         chain = container.chain if container else ()
         also = container.also if container and is_held else ()
-        what = "; ".join([holder.what, *(f"{each} holds it, too" for each in also)])
+        what = "; ".join([holder.what, *(f"{way} holds it, too" for way in also)])
         if holder.kind in ("graph", "executable") and held.functions:
             what = "; ".join([what, *map(_describe_traces, held.functions)])
             first = held.functions[0]

@@ -122,20 +122,20 @@ class LeakHunt(Dialogues):
                 )
             longest = max((trial.facts.seconds or 0.0 for trial in record.trials), default=0.0)
             self._keep(name, leak)
-            found = remedies.list_remedies(cell, leak) if self._with_remedies else []
+            worth_trying = remedies.list_remedies(cell, leak) if self._with_remedies else []
             self._ahead -= self._count_remedies()
             runs = yield [
                 self._request(
-                    remedies.apply_remedy(prepared, each, leak, longest),
-                    {**swept, **{key: format_word(value) for key, value in each.fields.items()}},
+                    remedies.apply_remedy(prepared, remedy, leak, longest),
+                    {**swept, **{key: format_word(value) for key, value in remedy.fields.items()}},
                 )
-                for each in found
+                for remedy in worth_trying
             ]
             tried = [
                 remedies.judge_remedy(
-                    each.change, remedies.write_command(cell, each), leak, run.get_record()
+                    remedy.change, remedies.write_command(cell, remedy), leak, run.get_record()
                 )
-                for each, run in zip(found, runs, strict=True)
+                for remedy, run in zip(worth_trying, runs, strict=True)
             ]
             self._keep(name, replace(leak, remedies=(*tried, *suggestions.suggest_changes(leak))))
 

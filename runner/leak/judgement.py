@@ -104,7 +104,9 @@ def _decide_alone(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
         full = flat = LeakVerdict.FILLS, Reason.BUFFER_FILLS
     if holding and evidence.is_level_when_timed:
         return full
-    if (evidence.tensor or 0) > 0 and not any(each.kind == "tensor" for each in evidence.stopped):
+    if (evidence.tensor or 0) > 0 and not any(
+        holder.kind == "tensor" for holder in evidence.stopped
+    ):
         return grows
     if holding and not host and evidence.traced_steps < ENOUGH_STEPS:
         return LeakVerdict.UNCLEAR, Reason.TOO_FEW_STEPS
@@ -120,13 +122,13 @@ def _decide_alone(evidence: LeakEvidence) -> tuple[LeakVerdict, Reason]:
         if host <= 0 and evidence.failed_explanation:
             return LeakVerdict.UNCLEAR, Reason.EXPLANATION_FAILED
         return grows if host > 0 else flat
-    if sum(each.bytes_per_step for each in holding) > _LITTLE * host:
+    if sum(holder.bytes_per_step for holder in holding) > _LITTLE * host:
         return grows
     if host <= 0:
         return full if evidence.stopped else flat
     if evidence.kept_by_malloc > _MUCH * host:
         return LeakVerdict.FLAT, Reason.KEPT_BY_MALLOC
-    if sum(each.bytes_per_step for each in evidence.rare) > _LITTLE * host:
+    if sum(holder.bytes_per_step for holder in evidence.rare) > _LITTLE * host:
         return LeakVerdict.UNCLEAR, Reason.TOO_RARE
     is_in_use = evidence.in_use_per_step > host / 2
     return LeakVerdict.UNCLEAR, Reason.PAST_THE_TRACER if is_in_use else Reason.NOT_FOUND
@@ -136,23 +138,23 @@ def gather_evidence(record: Record) -> LeakEvidence:
     """Return what the trials of a run say."""
     host = record.metrics.get("host_growth_bytes_per_step")
     tensor = record.metrics.get("tensor_growth_bytes_per_step")
-    traced = next((each.facts.held for each in record.trials if each.facts.held), None)
+    traced = next((trial.facts.held for trial in record.trials if trial.facts.held), None)
     is_known_to_grow = host is not None and host > 0
     holders, unsure, stopped, rare = (
         find_holders(traced, is_known_to_grow) if traced else TracedHolders([], [], [], [])
     )
     little: list[Holder] = []
-    if sum(each.bytes_per_step for each in holders) < LEAST_BYTES:
+    if sum(holder.bytes_per_step for holder in holders) < LEAST_BYTES:
         holders, little = [], holders
     is_enough = host is not None or (traced is not None and traced.steps >= MOST_TRACED_STEPS)
-    if is_enough or sum(each.bytes_per_step for each in (*unsure, *little)) < LEAST_BYTES:
+    if is_enough or sum(holder.bytes_per_step for holder in (*unsure, *little)) < LEAST_BYTES:
         unsure, little = [], [*unsure, *little]
-    kinds = {each.kind for each in holders} | {each.kind for each in stopped}
+    kinds = {holder.kind for holder in holders} | {holder.kind for holder in stopped}
     if tensor and tensor > 0 and "tensor" not in kinds:
         what = "tensors, as the memory trial counted them"
         holders.append(Holder("tensor", tensor, what=what))
     holders = _correct_pooled(holders, tensor or 0.0)
-    steps = max((each.steps.host_steps for each in record.trials), default=0)
+    steps = max((trial.steps.host_steps for trial in record.trials), default=0)
     filling = find_filling(record.trials)
     filled = [holder for holder in holders if holder.kind in ("tensor", "native")]
     rate = sum(holder.bytes_per_step for holder in filled)
@@ -168,37 +170,39 @@ def gather_evidence(record: Record) -> LeakEvidence:
         holders, rare = [*holders, *recurring], []
         explained = _sum_on_host(record, holders)
     timed = [judge_host(trial) for trial in record.trials if trial.kind == "timing"]
-    judged = [each for each in timed if each is not None]
+    judged = [growth for growth in timed if growth is not None]
     bound = find_usual_bound(judged)
     is_level_when_timed = not host and bound is not None and explained > 2 * bound
-    books = [each.facts.malloc for each in record.trials if each.facts.malloc]
+    books = [trial.facts.malloc for trial in record.trials if trial.facts.malloc]
     if traced and host and (by_malloc := _explain_by_malloc(books, host - explained)):
         holders.append(by_malloc)
         explained += by_malloc.bytes_per_step
-    tried = [each.outcome for each in record.trials if each.kind == "host"]
-    failed = next((each.status.replace("_", " ") for each in tried if not each.completed), None)
+    tried = [trial.outcome for trial in record.trials if trial.kind == "host"]
+    failed = next(
+        (outcome.status.replace("_", " ") for outcome in tried if not outcome.completed), None
+    )
     failed = failed and f"ended as {failed}"
     if not tried and record.spec.measure.host_processes:
         failed = "was not run"
-    children = [each.facts.children for each in record.trials if each.facts.children]
+    children = [trial.facts.children for trial in record.trials if trial.facts.children]
     return LeakEvidence(
         host,
         tensor,
         float(round(explained)) if traced else None,
-        tuple(sorted(_merge_rows(holders), key=lambda each: -each.bytes_per_step)),
+        tuple(sorted(_merge_rows(holders), key=lambda holder: -holder.bytes_per_step)),
         tuple(little),
-        tuple(sorted(unsure, key=lambda each: -each.bytes_per_step)),
+        tuple(sorted(unsure, key=lambda holder: -holder.bytes_per_step)),
         tuple(stopped),
-        tuple(sorted(rare, key=lambda each: -each.bytes_per_step)),
+        tuple(sorted(rare, key=lambda holder: -holder.bytes_per_step)),
         is_level_when_timed,
-        any(_added_in_use(each) > HOST.floor_bytes for each in books),
-        _rise_of_books(books, lambda each: each.in_use_bytes),
+        any(_added_in_use(book) > HOST.floor_bytes for book in books),
+        _rise_of_books(books, lambda book: book.in_use_bytes),
         failed,
         traced.steps if traced else 0,
         max(children, key=lambda pair: pair[1].bytes, default=None),
         steps,
         filling,
-        max((each.collected_bytes for each in judged), default=0.0),
+        max((growth.collected_bytes for growth in judged), default=0.0),
     )
 
 
@@ -239,7 +243,9 @@ def _explains(rare: Sequence[Holder], growth: float) -> bool:
 def _sum_on_host(record: Record, holders: Sequence[Holder]) -> float:
     """Return the bytes a step that lie on the host: tensors on a card don't."""
     on_card = (record.environment.device or "CPU").startswith("GPU")
-    return sum(each.bytes_per_step for each in holders if not (on_card and each.kind == "tensor"))
+    return sum(
+        holder.bytes_per_step for holder in holders if not (on_card and holder.kind == "tensor")
+    )
 
 
 def _correct_pooled(holders: Sequence[Holder], tensor: float) -> list[Holder]:
@@ -248,14 +254,14 @@ def _correct_pooled(holders: Sequence[Holder], tensor: float) -> list[Holder]:
     Large tensors come from regions that TensorFlow takes ahead, each twice as large as the last;
     the tracer sees the regions.
     """
-    found = sum(each.bytes_per_step for each in holders if each.kind == "tensor")
-    if tensor < _POOLED_BYTES or not found or abs(found - tensor) <= _LITTLE * tensor:
+    explained = sum(holder.bytes_per_step for holder in holders if holder.kind == "tensor")
+    if tensor < _POOLED_BYTES or not explained or abs(explained - tensor) <= _LITTLE * tensor:
         return list(holders)
     return [
-        replace(each, bytes_per_step=float(round(each.bytes_per_step * tensor / found)))
-        if each.kind == "tensor"
-        else each
-        for each in holders
+        replace(holder, bytes_per_step=float(round(holder.bytes_per_step * tensor / explained)))
+        if holder.kind == "tensor"
+        else holder
+        for holder in holders
     ]
 
 

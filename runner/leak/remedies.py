@@ -81,15 +81,19 @@ def list_remedies(cell: Cell, leak: Leak) -> list[FieldRemedy]:
     """Return the remedies that could help and are not in force, the most likely first."""
     fields = cell.experiment.fields
     in_force = {f"{name}={value}".lower() for name, value in fields.items()}
-    return [each for each in _find_remedies(cell, leak) if not in_force.issuperset(each.words)]
+    return [
+        remedy for remedy in _find_remedies(cell, leak) if not in_force.issuperset(remedy.words)
+    ]
 
 
 def _find_remedies(cell: Cell, leak: Leak) -> Iterator[FieldRemedy]:
     # What holds next to nothing of it is not worth a remedy's time.
-    experiment, kinds = cell.experiment, {each.kind for each in leak.main_holders}
-    is_kept_by_python = any(each.kind == "tensor" and each.is_held for each in leak.main_holders)
+    experiment, kinds = cell.experiment, {holder.kind for holder in leak.main_holders}
+    is_kept_by_python = any(
+        holder.kind == "tensor" and holder.is_held for holder in leak.main_holders
+    )
     growth, unexplained = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
-    kept = sum(each.bytes_per_step for each in leak.holders if each.kind == "malloc")
+    kept = sum(holder.bytes_per_step for holder in leak.holders if holder.kind == "malloc")
     malloc = growth is not None and kept > _MUCH * growth
     if not leak.was_measured or (leak.verdict not in ("grows", "unclear") and not malloc):
         return

@@ -59,8 +59,10 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
         case Reason.BUFFER_IS_FULL:
             size = stopped[0].bytes
             what = f"{format_bytes(size)}, {stopped[0].what}"
-            stages = (each for each in _list_pipelines(record) if not each.is_filling)
-            stage = next((each for each in stages if abs(each.bytes[-1] - size) < 0.5 * size), None)
+            stages = (stage for stage in _list_pipelines(record) if not stage.is_filling)
+            stage = next(
+                (stage for stage in stages if abs(stage.bytes[-1] - size) < 0.5 * size), None
+            )
             what = _describe_stage(stage) if stage else what
             return f"rises and stops: a buffer that fills ({what}, at {stopped[0].where})"
         case Reason.BUFFER_FILLS:
@@ -89,7 +91,7 @@ def write_sentence(record: Record, leak: Leak, evidence: LeakEvidence, reason: R
         case Reason.TOO_FEW_STEPS:
             first = next(iter((*leak.holders, *evidence.unsure)))
             steps = count_needed_steps(first)
-            held = next(each.facts.held for each in record.trials if each.facts.held)
+            held = next(trial.facts.held for trial in record.trials if trial.facts.held)
             seconds = math.ceil(2 * steps * held.traced_seconds_per_step)
             return (
                 f"unclear: {format_bytes(first.bytes_per_step)} a step "
@@ -141,10 +143,10 @@ def _describe_holder(holder: Holder) -> str:
 
 def describe_steps(record: Record) -> str:
     """Return how many steps were seen, by kind of trial."""
-    timed = max((each.steps.host_steps for each in record.trials), default=0)
-    traced = max((each.facts.held.steps for each in record.trials if each.facts.held), default=0)
-    found = {"timed": timed, "traced": traced}
-    return " and ".join(f"{count} {how}" for how, count in found.items() if count)
+    timed = max((trial.steps.host_steps for trial in record.trials), default=0)
+    traced = max((trial.facts.held.steps for trial in record.trials if trial.facts.held), default=0)
+    counts = {"timed": timed, "traced": traced}
+    return " and ".join(f"{count} {how}" for how, count in counts.items() if count)
 
 
 def _describe_children(evidence: LeakEvidence) -> str:
@@ -162,9 +164,9 @@ def _describe_children(evidence: LeakEvidence) -> str:
 
 def list_notes(record: Record, leak: Leak, evidence: LeakEvidence) -> Iterator[str]:
     """Yield what belongs to no holder: when memory will be full, what could not be had."""
-    for each in evidence.little:
-        amount = format_bytes(each.bytes_per_step)
-        yield f"{amount} a step stay at {each.where}, {each.what}: too little to call it a leak"
+    for holder in evidence.little:
+        amount = format_bytes(holder.bytes_per_step)
+        yield f"{amount} a step stay at {holder.where}, {holder.what}: too little to call it a leak"
     if evidence.children and leak.verdict is not LeakVerdict.UNCLEAR:
         yield _describe_children(evidence)
     if leak.verdict is LeakVerdict.GROWS:
@@ -217,7 +219,7 @@ def _forecast_end(record: Record, growth: float) -> tuple[str, bool]:
         left = steps * seconds
         is_harmless = left > _HARMLESS_SECONDS or (is_harmless and left > _SOON_SECONDS)
         ends = zip(step_range, _find_ends(record, STEP_SECONDS, seconds), strict=True)
-        soonest, latest = (count * each for count, each in ends)
+        soonest, latest = (count * end for count, end in ends)
         if seconds and is_telling(soonest, latest):
             spelled = join_range(_spell_time(soonest), _spell_time(latest))
             time = f", {spelled} at {seconds * 1e3:.3g} ms a step"
@@ -245,15 +247,15 @@ def _spell_time(seconds: float) -> str:
 
 def _list_pipelines(record: Record) -> Sequence[PipelineBuffer]:
     """Return the buffers that a host trial found, a pipeline's from its source on."""
-    return next((each.facts.held.pipelines for each in record.trials if each.facts.held), ())
+    return next((trial.facts.held.pipelines for trial in record.trials if trial.facts.held), ())
 
 
 def _describe_stage(stage: PipelineBuffer) -> str:
     count = stage.elements[-1]
-    each = f" of {format_bytes(stage.bytes[-1] / count)}" if count else ""
+    size_of_one = f" of {format_bytes(stage.bytes[-1] / count)}" if count else ""
     size = ""
     if stage.buffer is not None:
         auto = stage.chosen_by_autotune
         size = f", AUTOTUNE chose {stage.buffer}" if auto else f", {stage.buffer} at most"
     rises = ", and rises" if stage.is_filling else ""
-    return f"{stage.stage}, {count:,} element{'s' * (count != 1)}{each}{size}{rises}"
+    return f"{stage.stage}, {count:,} element{'s' * (count != 1)}{size_of_one}{size}{rises}"

@@ -18,7 +18,9 @@ def suggest_changes(leak: Leak) -> Iterator[Remedy]:
     if leak.verdict == "fills":
         return
     seen = set()
-    traced = {each.where for each in leak.main_holders if each.kind in ("graph", "executable")}
+    traced = {
+        holder.where for holder in leak.main_holders if holder.kind in ("graph", "executable")
+    }
     for holder in leak.main_holders:
         if holder.kind == "native" and holder.where in traced:  # it is what the graph takes in C++
             continue
@@ -70,7 +72,7 @@ def _suggest_for_container(holder: Holder) -> str | None:
     held = given.partition(" ")[2].removesuffix(" a step")
     if _OF_THREAD.search(way[0]):
         return "let the thread end, or hand it what it needs as an argument that it can drop"
-    if cached := next((each for each in way if each.startswith("the cache of ")), None):
+    if cached := next((link for link in way if link.startswith("the cache of ")), None):
         function = cached.removeprefix("the cache of ").partition(" (")[0]
         return f"bound the cache of `{function}`: functools.lru_cache(maxsize=1000)"
     name, link = _name_container(way)
@@ -104,8 +106,8 @@ def _name_container(way: Sequence[str]) -> tuple[str | None, str]:
     for link in reversed(way):
         if link.startswith("["):
             keys = link.partition(", a ")[0] + keys
-        elif found := _NAME.match(link):
-            return (found[1] or found[2]) + keys, link
+        elif match := _NAME.match(link):
+            return (match[1] or match[2]) + keys, link
     return None, ""
 
 

@@ -30,30 +30,30 @@ def _list_leak(name: str, leak: Leak) -> Iterator[str]:
     yield from (f"  {note}" for note in leak.notes)
     if leak.holders:
         yield from _list_holders(leak)
-    if tried := [each for each in leak.remedies if each.command]:
+    if tried := [remedy for remedy in leak.remedies if remedy.command]:
         yield from ("", f"  {'tried':<46} grows by")
-        for each in tried:
-            grows = _format_size(each.growth_bytes_per_step)
-            yield f"  {each.change:<46} {grows:<13} {each.verdict}"
-            yield f"      {each.command}"
-    if written := [each for each in leak.remedies if not each.command]:
-        yield from ("", "  to write", *(f"  {each.change}" for each in written))
+        for remedy in tried:
+            grows = _format_size(remedy.growth_bytes_per_step)
+            yield f"  {remedy.change:<46} {grows:<13} {remedy.verdict}"
+            yield f"      {remedy.command}"
+    if written := [remedy for remedy in leak.remedies if not remedy.command]:
+        yield from ("", "  to write", *(f"  {remedy.change}" for remedy in written))
 
 
 def _list_holders(leak: Leak) -> Iterator[str]:
     rows = [["a step", "kind", "times", "where"]]
-    for each in leak.holders[:_MOST_HOLDERS]:
-        count = each.count_per_step
+    for holder in leak.holders[:_MOST_HOLDERS]:
+        count = holder.count_per_step
         times = "" if count is None else f"{count:,.0f}" if count >= 100 else f"{count:.3g}"
-        place = f"{each.where}   {each.code}" if each.code else each.where
-        how = "held by" if each.is_held else "reached by"
-        chain = f"{how} {' > '.join(each.chain)}" if each.chain else ""
-        where = "\n".join(filter(None, (place, each.what, each.how_often, chain)))
-        rows.append([_format_size(each.bytes_per_step), each.kind, times, where])
+        place = f"{holder.where}   {holder.code}" if holder.code else holder.where
+        how = "held by" if holder.is_held else "reached by"
+        chain = f"{how} {' > '.join(holder.chain)}" if holder.chain else ""
+        where = "\n".join(filter(None, (place, holder.what, holder.how_often, chain)))
+        rows.append([_format_size(holder.bytes_per_step), holder.kind, times, where])
     yield ""
     yield from (f"  {line}" for line in align_columns(rows, widths=[11, 10, 6]))
     if rest := leak.holders[_MOST_HOLDERS:]:
-        size = _format_size(sum(each.bytes_per_step for each in rest))
+        size = _format_size(sum(holder.bytes_per_step for holder in rest))
         yield f"  {size:<12} {len(rest)} more (--json has them)"
     measured, left = leak.host_growth_bytes_per_step, leak.unexplained_bytes_per_step
     if measured is not None and left is not None:

@@ -40,15 +40,15 @@ def list_comparison(
     """Return the lines of a comparison; `peaks` is what the cells of each pair hold at theirs."""
     draw = write_table if is_markdown else align_table
     bullet = "- " if is_markdown else ""  # else they run into one line
-    notes = (f"{bullet}{each}" for each in _list_footnotes(result))
+    notes = (f"{bullet}{note}" for note in _list_footnotes(result))
     lines = [*draw(make_comparison_table(result.rows)), "", *notes]
-    for pair, found in zip(pairs, peaks, strict=False):
+    for pair, peak in zip(pairs, peaks, strict=False):
         place = "".join(f", {name}={value}" for name, value in pair.held.items())
         title = f"at the peak of {pair.candidate_name}, against {pair.baseline_name}{place}"
-        if isinstance(found, str):
-            lines += ["", f"{title}: unknown ({found})"]
+        if isinstance(peak, str):
+            lines += ["", f"{title}: unknown ({peak})"]
         else:
-            lines += ["", title, "", *draw(_make_peaks_table(found))]
+            lines += ["", title, "", *draw(_make_peaks_table(peak))]
     return lines
 
 

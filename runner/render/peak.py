@@ -136,9 +136,9 @@ def describe_uncounted(allocations: Allocations) -> str:
     """Return what is live at the peak and has memory that TensorFlow's allocator never sees: the
     bytes of the peak count its handles only. Empty where there is none."""
     strings = sum(group.count for group in allocations.groups if group.dtype == "string")
-    found = [f"the text of {count_things(strings, 'string tensor')}"] if strings else []
-    found += sorted(set(filter(None, map(_name_handle, allocations.groups))))
-    return f"not counted: {', '.join(found)}; the host peak has them" if found else ""
+    kinds = [f"the text of {count_things(strings, 'string tensor')}"] if strings else []
+    kinds += sorted(set(filter(None, map(_name_handle, allocations.groups))))
+    return f"not counted: {', '.join(kinds)}; the host peak has them" if kinds else ""
 
 
 def _name_handle(group: Group) -> str:
@@ -164,9 +164,9 @@ def describe_checks(allocations: Allocations) -> str:
         (checks.reused_addresses, "addresses used again without a free"),
         (checks.disagreements, "events at which the allocator's own total differs"),
     )
-    found = ", ".join(f"{count:,} {words}" for count, words in odd if count)
+    problems = ", ".join(f"{count:,} {words}" for count, words in odd if count)
     fine = "each one agrees with the allocator's own running total"
-    return f"Replayed from {checks.events:,} allocation events: {found or fine}."
+    return f"Replayed from {checks.events:,} allocation events: {problems or fine}."
 
 
 Leaf = tuple[tuple[str, ...], int]
@@ -299,12 +299,12 @@ def slice_by_layer(allocations: Allocations) -> list[Slice]:
 def sum_slices(slices: Iterable[Slice], name: str) -> Slice:
     """Return several slices as one; its split is known where it is known of all."""
     slices = list(slices)
-    splits = [each.split for each in slices if each.split]
+    splits = [part.split for part in slices if part.split]
     sums = [sum(getattr(split, field) or 0 for split in splits) for field in PARTS]
     return Slice(
         name,
-        sum(each.count for each in slices),
-        sum(each.bytes for each in slices),
+        sum(part.count for part in slices),
+        sum(part.bytes for part in slices),
         Split(*sums) if splits and len(splits) == len(slices) else None,
     )
 

@@ -57,8 +57,8 @@ def describe_interval(record: Record, name: str) -> str:
         return ""
     if METRICS[name].is_time and not is_telling(low, high):
         return ""
-    found = join_range(format_metric(name, low), format_metric(name, high))
-    return found if " to " in found else ""
+    text = join_range(format_metric(name, low), format_metric(name, high))
+    return text if " to " in text else ""
 
 
 def describe_time(record: Record, name: str) -> str:

@@ -129,7 +129,7 @@ class ScriptHooks:
             "predict": (StepKind.INFERENCE, "each batch of Keras' predict"),
         }
         for mode, (kind, label) in batches.items():
-            begin, end = (partial(each, kind, label) for each in (marks.begin, marks.end))
+            begin, end = (partial(mark, kind, label) for mark in (marks.begin, marks.end))
             self._replace(owner, f"on_{mode}_batch_begin", partial(_call_first, begin))
             self._replace(owner, f"on_{mode}_batch_end", partial(_call_last, end))
         for mode in ("test", "predict"):  # evaluation within a loop is no part of its steps
@@ -137,7 +137,7 @@ class ScriptHooks:
             self._replace(owner, f"on_{mode}_end", partial(_call_last, marks.resume_update))
 
     def _watch_optimizers(self, module: ModuleType) -> None:
-        for owner in [each for each in vars(module).values() if isinstance(each, type)]:
+        for owner in [kind for kind in vars(module).values() if isinstance(kind, type)]:
             if owner.__module__ != module.__name__:
                 continue
             for name in ("apply", "apply_gradients"):
@@ -287,8 +287,8 @@ def _list_ops(graph: Any, fetches: Any) -> Iterator[Any]:
     if isinstance(fetches, dict):
         fetches = list(fetches.values())
     if isinstance(fetches, list | tuple):
-        for each in fetches:
-            yield from _list_ops(graph, each)
+        for fetch in fetches:
+            yield from _list_ops(graph, fetch)
         return
     try:
         element = graph.as_graph_element(fetches)
@@ -301,14 +301,14 @@ def _runs_update(op: Any, known: dict[str, bool]) -> bool:
     """Return whether an op is an update, or needs one; what was found is kept."""
     waiting, seen = [op], set()
     while waiting:
-        each = waiting.pop()
-        found = known.get(each.name)
-        if found:
+        op = waiting.pop()
+        holds_optimizer = known.get(op.name)
+        if holds_optimizer:
             known[op.name] = True
             return True
-        if found is None and each.name not in seen:
-            seen.add(each.name)
-            waiting += [*each.control_inputs, *(tensor.op for tensor in each.inputs)]
+        if holds_optimizer is None and op.name not in seen:
+            seen.add(op.name)
+            waiting += [*op.control_inputs, *(tensor.op for tensor in op.inputs)]
     known.update(dict.fromkeys(seen, False))
     return False
 

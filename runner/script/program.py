@@ -126,7 +126,7 @@ class ScriptRun:
             return ()
         under_way, (inner, line) = own[0][0], own[-1]
         innermost = f"{Path(files[inner]).name}:{line}"
-        found = [f"{part} at {innermost}" for part in _list_parts_of_fit(stopped_at)]
+        parts = [f"{part} at {innermost}" for part in _list_parts_of_fit(stopped_at)]
         for number, (piece, tree) in enumerate(
             zip(self.script.pieces, self.script.parse(), strict=True)
         ):
@@ -140,8 +140,8 @@ class ScriptRun:
                 after = list(filter(source.calls_something, tree.body))
             for statement in sorted(after, key=lambda statement: statement.lineno):
                 place = f"{Path(piece.file).name}:{statement.lineno}"
-                found.append(f"{place} {ast.unparse(statement).splitlines()[0][:_LONGEST_LINE]}")
-        return tuple(dict.fromkeys(found))[:_MOST_STATEMENTS]
+                parts.append(f"{place} {ast.unparse(statement).splitlines()[0][:_LONGEST_LINE]}")
+        return tuple(dict.fromkeys(parts))[:_MOST_STATEMENTS]
 
     def _begin_search(self, hooks: ScriptHooks, marks: StepMarks) -> Callable[[], None]:
         """Look for functions that are called again and again, and return what ends that."""

@@ -168,17 +168,17 @@ class EnvironmentChange:
 def read_environment(script: Script) -> list[EnvironmentChange]:
     """Return what the script's top sets, up to the first import of TensorFlow: of those variables
     that are read when TensorFlow is loaded."""
-    found: list[EnvironmentChange] = []
+    changes: list[EnvironmentChange] = []
     for piece, tree in zip(script.pieces, script.parse(), strict=True):
         for statement in tree.body:
             if _imports_tensorflow(statement):
-                return found
+                return changes
             for name, value, is_default in _list_settings(statement):
                 if name is None or not _READ_AT_START.fullmatch(name):
                     continue
                 line = f"{piece.file}:{statement.lineno}"
-                found.append(EnvironmentChange(name, value, line, is_default))
-    return found
+                changes.append(EnvironmentChange(name, value, line, is_default))
+    return changes
 
 
 def list_changed(before: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def choose_environment(
 ) -> dict[str, str]:
     """Return what a process must be started with that these changes are to reach; raise `BadInput`
     for one that only the script knows, unless it is set outside."""
-    found: dict[str, str] = {}
+    environment: dict[str, str] = {}
     for change in changes:
         if change.value is None:
             if change.name not in outside:
@@ -201,16 +201,16 @@ def choose_environment(
                     "imports TensorFlow; here TensorFlow is loaded already, and would not see it.",
                     f"Set it outside: {change.name}=VALUE python -m runner ...",
                 )
-        elif not (change.is_default and (change.name in outside or change.name in found)):
-            found[change.name] = change.value
-    return {name: value for name, value in found.items() if outside.get(name) != value}
+        elif not (change.is_default and (change.name in outside or change.name in environment)):
+            environment[change.name] = change.value
+    return {name: value for name, value in environment.items() if outside.get(name) != value}
 
 
 def _imports_tensorflow(statement: ast.stmt) -> bool:
     names: list[str] = []
     for node in ast.walk(statement):
         if isinstance(node, ast.Import):
-            names += (each.name for each in node.names)
+            names += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             names.append(node.module or "")
     return any(name.partition(".")[0] in _LOADS_TENSORFLOW for name in names)
@@ -237,9 +237,9 @@ def _list_settings(statement: ast.stmt) -> Iterator[tuple[str | None, str | None
             case ast.Call(func=ast.Attribute(value=owner, attr="update"), args=args) if _is_environ(
                 owner
             ):
-                for each in args:
-                    if isinstance(each, ast.Dict):
-                        for name, said in zip(each.keys, each.values, strict=True):
+                for mapping in args:
+                    if isinstance(mapping, ast.Dict):
+                        for name, said in zip(mapping.keys, mapping.values, strict=True):
                             yield (_text(name) if name else None), _text(said), False
                 for keyword in node.keywords:
                     yield keyword.arg, _text(keyword.value), False
@@ -257,20 +257,23 @@ def _text(node: ast.expr) -> str | None:
 def list_statements_after(tree: ast.AST, line: int) -> list[ast.stmt]:
     """Return the statements that call something and come after the one at a line, in the module or
     the function that the line is in; of a loop that is under way, none of its own."""
-    found: list[ast.stmt] = []
+    statements: list[ast.stmt] = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Module | ast.FunctionDef | ast.If | ast.With | ast.Try):
             continue
         blocks = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
-        block = next((each for each in blocks if _holds_line(each, line)), [])
+        block = next((block for block in blocks if _holds_line(block, line)), [])
         if isinstance(node, ast.FunctionDef) and block:
-            found = []  # what comes after its call is the caller's
-        found += [statement for statement in block if statement.lineno > line]
-    return sorted(filter(calls_something, found), key=lambda statement: statement.lineno)
+            statements = []  # what comes after its call is the caller's
+        statements += [statement for statement in block if statement.lineno > line]
+    return sorted(filter(calls_something, statements), key=lambda statement: statement.lineno)
 
 
 def _holds_line(block: Sequence[ast.stmt], line: int) -> bool:
-    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in block)
+    return any(
+        statement.lineno <= line <= (statement.end_lineno or statement.lineno)
+        for statement in block
+    )
 
 
 def calls_something(statement: ast.stmt) -> bool:
@@ -303,7 +306,9 @@ def find_top_level_training(tree: ast.Module) -> int | None:
 def find_word_reading(tree: ast.Module, name: str) -> int | None:
     """Return the line at which a function of a module, or one that it calls there, reads the words
     of the command line; None where none does, as far as can be read."""
-    functions = {each.name: each for each in tree.body if isinstance(each, ast.FunctionDef)}
+    functions = {
+        function.name: function for function in tree.body if isinstance(function, ast.FunctionDef)
+    }
     waiting, seen = [name], set[str]()
     while waiting:
         function = functions.get(waiting.pop())

@@ -60,19 +60,19 @@ class Execution:
     def observe(self) -> None:
         """Count what there is now, of all graphs that are alive, their functions included; called
         after the warm-up and after the last step."""
-        users = [each for reference in self._users if (each := reference()) is not None]
-        self._users_traces = sum(each.experimental_get_tracing_count() for each in users)
+        users = [user for reference in self._users if (user := reference()) is not None]
+        self._users_traces = sum(user.experimental_get_tracing_count() for user in users)
         if self.name == "session":
             self._nodes.append(len(tf.compat.v1.get_default_graph().get_operations()))
             return
         graphs = [graph for reference in self._graphs if (graph := reference()) is not None]
         for function in users:
-            graphs += [each.graph for each in function._list_all_concrete_functions()]
+            graphs += [concrete.graph for concrete in function._list_all_concrete_functions()]
         total = 0
         for graph in graphs:
             definition = graph.as_graph_def()
             functions = definition.library.function
-            total += len(definition.node) + sum(len(each.node_def) for each in functions)
+            total += len(definition.node) + sum(len(function.node_def) for function in functions)
         self._nodes.append(total)
 
     def describe_graphs(self, steps_between: int) -> TrialFacts:

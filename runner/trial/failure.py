@@ -145,9 +145,9 @@ def _find_line(error: BaseException) -> str | None:
     none; the scenario called another package           that package's
     """
     whole = traceback.extract_tb(error.__traceback__)
-    lines = [(each.filename, each.lineno, each.name) for each in whole]
+    lines = [(frame.filename, frame.lineno, frame.name) for frame in whole]
     lines += [(file, int(line), name) for file, line, name in _QUOTED.findall(read_message(error))]
-    lines = [each for each in lines if each[0] not in _DOORS]
+    lines = [line for line in lines if line[0] not in _DOORS]
     owners = [find_owner(file) for file, _, _ in lines]
     ours = [place for place, owner in enumerate(owners) if owner in OURS]
     called = owners[ours[-1] + 1] if ours and ours[-1] + 1 < len(owners) else "tensorflow"

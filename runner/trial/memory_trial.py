@@ -45,28 +45,28 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
             pipelines.look()
 
     def salvage() -> Salvage:
-        live = found = None
+        live = traced = None
         with contextlib.suppress(Exception):  # what was live then says why; but the error is first
-            found = tracing.finish()
-            live = samples.find_last_peak(found)
+            traced = tracing.finish()
+            live = samples.find_last_peak(traced)
             facts.update(device.describe_use(exact=True))
-        return Salvage(live, samples.pick_allocations(found))
+        return Salvage(live, samples.pick_allocations(traced))
 
     def finish(steps: int) -> TrialResult:
         peak = device.read_allocator_peak()
         facts.update(device.describe_use(exact=True))
         facts.update(setup.execution.describe_graphs(steps))
-        found = tracing.finish()
-        counted = isinstance(found, TraceResult) and found.checks and found.checks.events
+        traced = tracing.finish()
+        counted = isinstance(traced, TraceResult) and traced.checks and traced.checks.events
         if device.is_disarmed and not counted:
-            found = NoAllocations(devices.DISARMED)
+            traced = NoAllocations(devices.DISARMED)
         else:
             facts.allocator_peak_bytes = peak
         facts.process_peak_bytes = HostMemory().read().high_water  # with all that tracing takes
         facts.pipelines = pipelines.list_buffers()
         if requests is not None:
             facts.requests = requests.to_facts()
-        return samples.make_result(found, facts)
+        return samples.make_result(traced, facts)
 
     tracing.start()
     phases = take_phases(

@@ -76,6 +76,6 @@ def advise(message: str) -> str | None:
     """Return one sentence on what to do about an error with this message; None where it is none of
     these."""
     for pattern, advice in _ADVICE.items():
-        if found := re.search(pattern, message):
-            return found.expand(advice)
+        if match := re.search(pattern, message):
+            return match.expand(advice)
     return None

@@ -48,7 +48,7 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
         facts.update(setup.device.describe_use(exact=False))
         facts.update(execution.describe_graphs(steps - measure.warmup_steps))
         facts.warmup_steps = measure.warmup_steps
-        if most := max(each.count for each in children):
+        if most := max(child.count for child in children):
             facts.child_processes, facts.children = most, (children[0], children[-1])
         facts.host_collected_bytes = meter.collected_bytes
         facts.unavailable, facts.malloc = meter.unavailable, books.to_facts()
@@ -58,7 +58,7 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
     announced = setup.announce(meter, before_step=books.note)
     # Under a cap, what a leak takes beyond the steps that were asked for would end the trial.
     caps = (setup.experiment.device.memory_limit_mb, measure.host_limit_mb)
-    is_capped = any(each is not None for each in caps)
+    is_capped = any(cap is not None for cap in caps)
     phases = take_phases(
         announced,
         limits,

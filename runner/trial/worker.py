@@ -50,7 +50,7 @@ def main(task: Task, channel: Channel) -> None:
             _answer_deadline(trial.salvage, ending, partial(_report, spec, channel), facts)
         try:
             try:
-                found = trial.go()
+                measured = trial.go()
             finally:
                 if forked.getpid() != began_as:
                     forked.end(sys.exc_info()[1], lambda: None)
@@ -60,7 +60,7 @@ def main(task: Task, channel: Channel) -> None:
             result = _explain(error, spec, facts, trial.salvage() if trial.salvage else None)
         else:
             code_owner.return_to_folder()
-            result = trial.finish(found)
+            result = trial.finish(measured)
     except BaseException as error:
         result = _explain(error, spec, facts)
     _report(spec, channel, result)

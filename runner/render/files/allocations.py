@@ -46,7 +46,7 @@ def write_csv(allocations: Allocations) -> str:
     writer.writerow([*head, *PARTS, "scopes"])
     rows: list[tuple[SourceLine | None, Group | LinePart]]
     rows = [(line, part) for line in allocations.lines for part in line.parts]
-    for line, group in rows or [(None, each) for each in allocations.groups]:
+    for line, group in rows or [(None, group) for group in allocations.groups]:
         shape = "" if group.shape is None else "x".join(map(str, group.shape)) or "scalar"
         scoped = [group] if isinstance(group, LinePart) else group.scopes
         share = group.bytes / allocations.total_bytes if allocations.total_bytes else 0.0
@@ -54,9 +54,9 @@ def write_csv(allocations: Allocations) -> str:
             *((line.file, line.line, line.code) if line else ("", "", "")),
             *(group.op, shape, group.dtype, group.count, group.bytes, f"{share:.6f}"),
             *(getattr(group.split, name, None) for name in PARTS),
-            " ".join(each.scope for each in scoped if each.scope),
+            " ".join(part.scope for part in scoped if part.scope),
         ]
-        writer.writerow([escape_csv(each) if isinstance(each, str) else each for each in row])
+        writer.writerow([escape_csv(cell) if isinstance(cell, str) else cell for cell in row])
     return text.getvalue()
 
 
@@ -67,7 +67,7 @@ def fold_stacks(allocations: Allocations) -> str:
     for part in (part for line in allocations.lines for part in line.parts):
         frames = [allocations.frames[number] for number in part.stack]
         stack = [f"{frame.function} {frame.file}:{frame.line}" for frame in frames] or ["no line"]
-        layers = [each for each in part.scope.split("/") if each not in ("", GRADIENT)]
+        layers = [layer for layer in part.scope.split("/") if layer not in ("", GRADIENT)]
         tensors = f"{name_op(part)} {GRADIENT}" if part.is_gradient else name_op(part)
         leaves.append(((*stack, *layers, tensors), part.bytes))
     lines = (

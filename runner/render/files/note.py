@@ -81,7 +81,7 @@ def write_sweep_note(cells: Sequence[Record]) -> str:
     swept = [tuple(cell.sweep.swept) for cell in cells if cell.sweep]
     fields = dict.fromkeys(field for names in swept for field in names)
     # Cells of several questions, as of claims, have no one answer.
-    found = escape_markdown(describe_sweep(cells)) if len(set(swept)) == 1 else ""
+    effect = escape_markdown(describe_sweep(cells)) if len(set(swept)) == 1 else ""
     columns: list[Column[Record]] = [
         *(_make_field_column(field) for field in fields),
         *(make_metric_column(name) for name in list_shown(Rank.TABLE)),
@@ -90,7 +90,7 @@ def write_sweep_note(cells: Sequence[Record]) -> str:
     peaks = {cell.id: cell.metrics.get(TENSOR_PEAK) for cell in cells}
     ordered = sorted(cells, key=lambda cell: (peaks[cell.id] is None, peaks[cell.id] or 0))
     parts = [
-        " ".join(filter(None, [f"**{count_things(len(cells), 'cell')}**: {counts}.", found])),
+        " ".join(filter(None, [f"**{count_things(len(cells), 'cell')}**: {counts}.", effect])),
         "\n".join(write_table(make_table(columns, ordered[:_MOST_CELLS]))),
     ]
     if len(cells) > _MOST_CELLS:

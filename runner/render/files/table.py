@@ -37,8 +37,10 @@ def load(*paths: str | Path) -> pandas.DataFrame:
     Where that is more than one run or sweep, a column `sweep` says which."""
     if not paths:
         raise BadInput("load: no folder is named.", 'Say runner.load("outputs/sweeps/DATE/TIME").')
-    found = dict.fromkeys(folder for path in paths for folder in records.find(Path(path).resolve()))
-    frame = make_frame(records.read_each(found, records.read_brief))
+    folders = dict.fromkeys(
+        folder for path in paths for folder in records.find(Path(path).resolve())
+    )
+    frame = make_frame(records.read_each(folders, records.read_brief))
     return frame if frame["sweep"].nunique() > 1 else frame.drop(columns="sweep")
 
 
@@ -66,7 +68,7 @@ def make_frame(cells: Cells) -> pandas.DataFrame:
     readable, unreadable = cells
     rows = [dict(_read_row(record)) for _, record in readable]
     lost = {"status": "unreadable"}
-    rows += [{**lost, "reason": make_printable(each.sentence)} for each in unreadable]
+    rows += [{**lost, "reason": make_printable(problem.sentence)} for problem in unreadable]
     names = sorted({name: None for row in rows for name in row}, key=_place_column)
     columns = {name: _type_values([row.get(name) for row in rows]) for name in names}
     return pandas.DataFrame(columns)

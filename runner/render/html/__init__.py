@@ -31,13 +31,19 @@ def read_cells(folder: Path) -> Cells:
     def read(cell: Path) -> Record:
         nonlocal highest
         record = records.read(cell)
-        if (found := record.allocations) is None:
+        if (allocations := record.allocations) is None:
             return record
-        if found.lives and (highest is None or found.total_bytes > highest[0]):
-            highest = found.total_bytes, cell, found.lives
-        groups = tuple(replace(group, scopes=()) for group in found.groups)
+        if allocations.lives and (highest is None or allocations.total_bytes > highest[0]):
+            highest = allocations.total_bytes, cell, allocations.lives
+        groups = tuple(replace(group, scopes=()) for group in allocations.groups)
         kept = replace(
-            found, groups=groups, lines=(), lives=None, curve=Curve(), peak_curve=Curve(), marks=()
+            allocations,
+            groups=groups,
+            lines=(),
+            lives=None,
+            curve=Curve(),
+            peak_curve=Curve(),
+            marks=(),
         )
         return replace(record, allocations=kept)
 

@@ -192,7 +192,7 @@ def pack_lives(cell: CellLives) -> str:
             }
             for kind in kinds
         ],
-        "frames": [[make_printable(str(each)) for each in frames[number]] for number in used],
+        "frames": [[make_printable(str(frame)) for frame in frames[number]] for number in used],
         "parts": list(peak.PARTS.values()),
         "why": make_printable(whys.pop() if len(whys) == 1 else ""),
     }  # fmt: skip

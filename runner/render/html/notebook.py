@@ -28,13 +28,13 @@ def draw_frame(record: Record, text: str) -> str:
 
 def draw_short_page(record: Record) -> str:
     """Return what came out, what the peak is made of by line, and the lives of its tensors."""
-    title, found = selection.name_record(record), record.allocations
+    title, allocations = selection.name_record(record), record.allocations
     sections = []
-    if found and found.lines:
-        legend = peak_sections.draw_parts_legend([line.split for line in found.lines])
-        sections.append(("By line of code", [legend, peak_sections.draw_lines(found)]))
-    if found and found.groups:
-        name = f"Every tensor of the peak's {name_stretch(found)}"
-        sections.append((name, list(draw_lives(found))))
+    if allocations and allocations.lines:
+        legend = peak_sections.draw_parts_legend([line.split for line in allocations.lines])
+        sections.append(("By line of code", [legend, peak_sections.draw_lines(allocations)]))
+    if allocations and allocations.groups:
+        name = f"Every tensor of the peak's {name_stretch(allocations)}"
+        sections.append((name, list(draw_lives(allocations))))
     header = tag("header", tag("h1", title), run_page.draw_head(record))
     return write_document(title, header, draw_sections(sections))

@@ -83,7 +83,7 @@ def draw_ops(allocations: Allocations, most: int = peak.MOST_SLICES) -> Element:
 def _draw_slices(slices: Sequence[Slice], rows: Sequence[Slice], head: str, rest: str) -> Element:
     """Draw rows with the sum of all slices below them."""
     total = peak.sum_slices(slices, "sum")
-    whole, largest = total.bytes or 1, max((each.bytes for each in slices), default=0)
+    whole, largest = total.bytes or 1, max((part.bytes for part in slices), default=0)
 
     def draw_name(row: Slice) -> Element | str:
         if not (row.code or row.why or row.callers):
@@ -133,7 +133,7 @@ def _draw_branches(leaves: Sequence[peak.Leaf], total: int, depth: int) -> Itera
     below: dict[str, list[peak.Leaf]] = {}
     for (name, *path), size in leaves:
         below.setdefault(name, []).append((tuple(path), size))
-    sizes = {name: sum(size for _, size in each) for name, each in below.items()}
+    sizes = {name: sum(size for _, size in parts) for name, parts in below.items()}
     for name in sorted(below, key=lambda name: (-sizes[name], name)):
         size, children = sizes[name], [leaf for leaf in below[name] if leaf[0]]
         line = [
@@ -205,11 +205,11 @@ def _draw_curve(
 
 def find_phase_spans(allocations: Allocations) -> list[charts.AxisSpan]:
     """Return from when to when each phase was; the steady steps are one."""
-    found: dict[str, charts.AxisSpan] = {}
+    spans: dict[str, charts.AxisSpan] = {}
     for phase, _, begin, end in allocations.marks:
-        first = found.get(phase)
-        found[phase] = charts.AxisSpan(phase.replace("_", " "), first.low if first else begin, end)
-    return list(found.values())
+        first = spans.get(phase)
+        spans[phase] = charts.AxisSpan(phase.replace("_", " "), first.low if first else begin, end)
+    return list(spans.values())
 
 
 def find_phase_joints(
@@ -234,10 +234,10 @@ def find_phase_joints(
 
 def draw_leaks(allocations: Allocations) -> Iterator[Node]:
     """Draw what each step makes that the next one still has."""
-    found, steps = allocations.leaks, allocations.leak_steps
-    if found is None or not steps:
+    leaks, steps = allocations.leaks, allocations.leak_steps
+    if leaks is None or not steps:
         return
-    if not found:
+    if not leaks:
         yield tag("p", f"Nothing: live bytes do not grow over {count_things(steps + 1, 'step')}.")
         return
     over = count_things(steps, "step")

@@ -36,7 +36,7 @@ def find_sweep_command(folder: Path, records: Sequence[Record]) -> str | None:
         values.setdefault(key, {})[value] = None
     if prod(map(len, values.values())) != len(plan.overrides):
         return None
-    swept = [f"{key}={','.join(each)}" for key, each in values.items()]
+    swept = [f"{key}={','.join(taken)}" for key, taken in values.items()]
     return join_command(["-m", *swept], config_dirs)
 
 

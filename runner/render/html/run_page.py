@@ -61,14 +61,17 @@ _MOST_POINTS = 400
 
 def draw_run_page(record: Record, folder: Path) -> str:
     """Return a run's page. One more section is a line here and the function that draws it."""
-    title, found = selection.name_record(record), record.allocations
+    title, allocations = selection.name_record(record), record.allocations
     sections: list[tuple[str, Iterable[Node]]] = [("What the peak is made of", _draw_peak(record))]
-    if found and found.groups:
+    if allocations and allocations.groups:
         sections += [
-            (f"Every tensor of the peak's {peak.name_stretch(found)}", draw_lives(found)),
-            ("Which layer or scope it belongs to", peak_sections.draw_layers(found)),
-            ("Live bytes over time", peak_sections.draw_curves(found)),
-            ("What leaks", peak_sections.draw_leaks(found)),
+            (
+                f"Every tensor of the peak's {peak.name_stretch(allocations)}",
+                draw_lives(allocations),
+            ),
+            ("Which layer or scope it belongs to", peak_sections.draw_layers(allocations)),
+            ("Live bytes over time", peak_sections.draw_curves(allocations)),
+            ("What leaks", peak_sections.draw_leaks(allocations)),
         ]
     sections += [
         ("Time", _draw_times(record)),

@@ -50,9 +50,9 @@ class LinearScale:
             first = math.ceil(self.low / unit - 1e-9)
             last = math.floor(self.high / unit + 1e-9)
             values = [number * unit for number in range(first, last + 1)]
-            found = {shorten(self.text(value)): self.place(value) for value in values}
-            if len(found) == len(values):
-                return [(place, text) for text, place in found.items()]
+            places = {shorten(self.text(value)): self.place(value) for value in values}
+            if len(places) == len(values):
+                return [(place, text) for text, place in places.items()]
             unit *= 2  # a byte has no halves: two ticks would say the same
 
 
@@ -103,11 +103,11 @@ class PiecewiseScale:
 
     def list_ticks(self) -> list[Tick]:
         """Return a tick at each joint that has room for one."""
-        found: list[Tick] = []
+        ticks: list[Tick] = []
         for value, place in self.joints:
-            if not found or place - found[-1][0] >= 0.1:
-                found.append((place, shorten(self.text(value))))
-        return found
+            if not ticks or place - ticks[-1][0] >= 0.1:
+                ticks.append((place, shorten(self.text(value))))
+        return ticks
 
 
 def make_scale_from_zero(

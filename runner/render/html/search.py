@@ -29,18 +29,20 @@ class SearchSection:
         self._grid = grid
         self._objective = objective
         self._front = objective.find_front(grid.records)
-        self._known = [each for each in grid.records if objective.get_values(each) is not None]
+        self._known = [
+            record for record in grid.records if objective.get_values(record) is not None
+        ]
 
     def write_sentence(self) -> str:
         cells = count_things(len(self._grid.records), "cell was", "cells were")
         if not self._front:
-            found = "none has it"
+            best_words = "none has it"
         elif len(self._objective.metrics) == 1:
             best = self._front[0]
-            found = f"{self._write_figures(best)} is the best: {self._grid.label(best)}"
+            best_words = f"{self._write_figures(best)} is the best: {self._grid.label(best)}"
         else:
-            found = f"{count_things(len(self._front), 'cell is', 'cells are')} the front"
-        return f"Searched for {self._objective.words}: {cells} measured, and {found}."
+            best_words = f"{count_things(len(self._front), 'cell is', 'cells are')} the front"
+        return f"Searched for {self._objective.words}: {cells} measured, and {best_words}."
 
     def draw(self) -> Iterator[Node]:
         """Draw the chart; what is not in it, and why; the front as a table."""
@@ -64,17 +66,23 @@ class SearchSection:
     def _draw_front(self) -> Iterator[Node]:
         """Draw the first two metrics against each other."""
         first, second, *more = self._objective.metrics
-        others = [each for each in self._known if each not in self._front]
+        others = [record for record in self._known if record not in self._front]
 
         def draw_cells(cells: Sequence[Record], series: int, is_joined: bool) -> PlotLine:
-            ordered = sorted(cells, key=lambda each: _read_value(each, first))
-            points = [(_read_value(each, first), _read_value(each, second)) for each in ordered]
-            texts = [f"{self._grid.label(each)}: {self._write_figures(each)}" for each in ordered]
+            ordered = sorted(cells, key=lambda record: _read_value(record, first))
+            points = [
+                (_read_value(record, first), _read_value(record, second)) for record in ordered
+            ]
+            texts = [
+                f"{self._grid.label(record)}: {self._write_figures(record)}" for record in ordered
+            ]
             return PlotLine(points, texts, series, is_marked=True, is_joined=is_joined)
 
         yield draw_legend([(f"mark m{_FRONT}", "the front"), (f"mark m{_OTHERS}", "other cells")])
         xs, ys = (
-            choose_scale([_read_value(each, name) for each in self._known], METRICS[name].format)
+            choose_scale(
+                [_read_value(record, name) for record in self._known], METRICS[name].format
+            )
             for name in (first, second)
         )
         yield draw_plot(
@@ -90,12 +98,12 @@ class SearchSection:
     def _draw_best(self) -> Iterator[Node]:
         """Draw cells in the order in which they were asked for, over the best so far."""
         (name,) = self._objective.metrics
-        values = [_read_value(each, name) for each in self._known]
-        order = [1.0 + self._grid.records.index(each) for each in self._known]
+        values = [_read_value(record, name) for record in self._known]
+        order = [1.0 + self._grid.records.index(record) for record in self._known]
         best = accumulate(values, min if METRICS[name].smaller_is_better else max)
         texts = [
-            f"{self._grid.label(each)}: {format_exactly(name, value)}"
-            for each, value in zip(self._known, values, strict=True)
+            f"{self._grid.label(record)}: {format_exactly(name, value)}"
+            for record, value in zip(self._known, values, strict=True)
         ]
         cells = list(zip(order, values, strict=True))
         yield draw_plot(

@@ -55,7 +55,7 @@ def draw_sweep_page(
     sought = objective.read_objective(folder)
     search = SearchSection(grid, sought) if sought else None
     sections: list[tuple[str, Iterable[Node]]] = [
-        ("What can't be read", (tag("p", each.sentence) for each in unreadable)),
+        ("What can't be read", (tag("p", problem.sentence) for problem in unreadable)),
         ("What was searched for", search.draw() if search else []),
         ("What each swept field does", _draw_effects(effects)),
         ("Cells, smallest peak first", _draw_cells(grid)),
@@ -100,7 +100,7 @@ def _count_cells(grid: CellGrid, folder: Path) -> Iterator[str]:
     yield count_things(trials, "process", "processes")
     yield f"measure={', '.join(grid.values['measure'])}"
     yield provenance.format_time(min(cell.started_at for cell in grid.cells))
-    begun = sum(1 for each in folder.iterdir() if each.name.isdigit() and each.is_dir())
+    begun = sum(1 for place in folder.iterdir() if place.name.isdigit() and place.is_dir())
     if begun > len(grid.cells):
         left = count_things(begun - len(grid.cells), "more cell has", "more cells have")
         yield f"{left} no record yet"
@@ -206,7 +206,7 @@ def _draw_cells(grid: CellGrid) -> Iterator[Node]:
     columns: list[Column[Record]] = [
         Column("cell", grid.label, look="phone"),
         *(Column(selection.shorten_field(name), partial(read_field, name=name), name,
-                 is_figure=all(grid.number(each, name) is not None for each in grid.records),
+                 is_figure=all(grid.number(record, name) is not None for record in grid.records),
                  look="desk")
           for name in grid.varied),
         *([] if all(record.outcome.completed for record in grid.records) else
@@ -249,13 +249,13 @@ def _draw_more(grid: CellGrid, effects: Sequence[Effect], command: str | None) -
 
 def _draw_failures(grid: CellGrid) -> Iterator[Node]:
     """Draw cells that came to the same end together, with the reason that the first one gave."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    by_end: dict[tuple[str, str], list[Record]] = {}
     for record in grid.cells:
         if not record.outcome.completed:
             first_line, *_ = (record.outcome.reason or "").strip().splitlines() or [""]
             key = (record.outcome.words, _mask_numbers(first_line))
-            found.setdefault(key, []).append(record)
-    for (ended, _), records in found.items():
+            by_end.setdefault(key, []).append(record)
+    for (ended, _), records in by_end.items():
         is_unsupported = records[0].outcome.status is Status.UNSUPPORTED
         mark = tag("span", "– " if is_unsupported else "✗ ", aria_hidden="true")
         count = f"{len(records)} cells " if len(records) > 1 else ""
@@ -268,13 +268,13 @@ def _draw_failures(grid: CellGrid) -> Iterator[Node]:
 def _draw_unknown(grid: CellGrid) -> Iterator[Node]:
     """Draw why completed cells lack a figure; reasons that differ in their numbers alone are
     one."""
-    found: dict[tuple[str, str], list[str]] = {}
+    by_reason: dict[tuple[str, str], list[str]] = {}
     for record in grid.cells:
         if record.outcome.completed:
             for name, why in record.unavailable.items():
-                found.setdefault((name, _mask_numbers(why)), []).append(why)
+                by_reason.setdefault((name, _mask_numbers(why)), []).append(why)
     items = []
-    for (name, _), reasons in found.items():
+    for (name, _), reasons in by_reason.items():
         example = ", for example" if len(set(reasons)) > 1 else ""
         count = f"{len(reasons)} of {count_things(len(grid.records), 'cell')}"
         items.append(tag("li", tag("code", name), f" in {count}{example}: {reasons[0]}"))
@@ -289,11 +289,11 @@ def _mask_numbers(text: str) -> str:
 def _draw_slices(grid: CellGrid) -> Iterator[Node]:
     """Draw a table a cell, to be opened."""
     records = [row.record for _, group in grid.groups() for row in group]
-    known = [each for each in records if each.allocations and each.allocations.groups]
+    known = [record for record in records if record.allocations and record.allocations.groups]
     for record in known[:MOST_ROWS]:
-        found = record.allocations
-        assert found
+        allocations = record.allocations
+        assert allocations
         until = "" if record.outcome.completed else f", {record.outcome.words}"
-        words = f"{format_bytes(found.total_bytes)}, {peak.name_moment(found)}{until}"
+        words = f"{format_bytes(allocations.total_bytes)}, {peak.name_moment(allocations)}{until}"
         summary = tag("summary", f"{grid.label(record)}: {words}")
-        yield tag("details", summary, peak_sections.draw_ops(found, most=8))
+        yield tag("details", summary, peak_sections.draw_ops(allocations, most=8))

@@ -49,7 +49,7 @@ class Screen:
 def sanitize_streams() -> Iterator[None]:
     """Put a screen in the place of stdout and stderr meanwhile."""
     kept = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (cast(TextIO, Screen(each)) for each in kept)
+    sys.stdout, sys.stderr = (cast(TextIO, Screen(stream)) for stream in kept)
     try:
         yield
     finally:

@@ -114,10 +114,12 @@ class Forecast:
     def count_traced_steps(self, run: Run, seconds: float) -> None:
         """Learn how long a run's timing trials take from what the steps of a memory trial took."""
         ahead, measure = self._ahead[id(run)], run.experiment.measure
-        each = seconds / measure.memory_steps
-        whole = min((measure.warmup_steps + measure.steps) * each, measure.max_seconds)
+        step_seconds = seconds / measure.memory_steps
+        whole = min((measure.warmup_steps + measure.steps) * step_seconds, measure.max_seconds)
         self._add(ahead, -1)
-        ahead.least_step_seconds = ahead.most_step_seconds = max(whole, measure.min_steps * each)
+        ahead.least_step_seconds = ahead.most_step_seconds = max(
+            whole, measure.min_steps * step_seconds
+        )
         self._add(ahead, 1)
 
     def count_missing(self, run: Run) -> None:
@@ -164,7 +166,7 @@ class Forecast:
 
     def estimate_trials(self, trials: Mapping[str, float]) -> float:
         """Return what so many more trials would take, by kind, of runs that are not known yet."""
-        return sum(sum(self._estimate_blindly(*each)) / 2 for each in trials.items())
+        return sum(sum(self._estimate_blindly(*trial)) / 2 for trial in trials.items())
 
     def _estimate(self, kind: str, count: float, like_memory: float) -> tuple[float, float]:
         """Return what trials would take whose runs' memory trials would take `like_memory`."""

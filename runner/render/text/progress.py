@@ -61,7 +61,7 @@ def describe_plan(plan: Plan, runs: Sequence[Run]) -> str:
         trials += f" of {begun + left} left"
     if not kinds:
         return f"{cells}, {trials}"
-    least, most = (format_duration(LOADING_SECONDS + each) for each in forecast.seconds)
+    least, most = (format_duration(LOADING_SECONDS + seconds) for seconds in forecast.seconds)
     time = f"about {least}" if least == most else f"about {least} to {most}"
     if cluster := plan.cluster:
         workers = count_things(cluster.workers, "worker", "workers")

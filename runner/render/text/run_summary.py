@@ -75,8 +75,8 @@ def find_warnings(log: Path) -> list[str]:
         text = log.read_text(errors="replace") if log.is_file() else ""
     except OSError:
         return []
-    found = {each["function"]: each[0] for each in _RETRACING.finditer(text)}
-    return list(found.values())
+    by_function = {match["function"]: match[0] for match in _RETRACING.finditer(text)}
+    return list(by_function.values())
 
 
 def warn_of_load(record: Record) -> str:
@@ -118,23 +118,23 @@ def describe_figure(record: Record, name: str) -> str:
         case metrics.TENSOR_PEAK:
             return peak.describe_peak(record)
         case metrics.TENSOR_GROWTH:
-            traced = [each for each in record.trials if each.kind == "memory"]
-            found = [each for each in map(growth.judge_tensors, traced) if each is not None]
+            traced = [trial for trial in record.trials if trial.kind == "memory"]
+            growths = [judged for judged in map(growth.judge_tensors, traced) if judged is not None]
             if not value and (filling := find_filling(traced)) and filling.buffers:
                 return f"none: {describe_filling(filling)}"
-            if not value and any(each.bytes_per_step for each in found):
-                steps = max(len(each.steps) for each in traced)
-                most = max(each.steps.host_steps for each in record.trials)
+            if not value and any(judged.bytes_per_step for judged in growths):
+                steps = max(len(trial.steps) for trial in traced)
+                most = max(trial.steps.host_steps for trial in record.trials)
                 return f"none: what rises in {steps} steps does not over {most:,}"
-            parts = "" if value else "none", growth.describe_sawtooth(found)
+            parts = "" if value else "none", growth.describe_sawtooth(growths)
             return ": ".join(filter(None, parts))
         case metrics.HOST_GROWTH:
-            timed = [each for each in record.trials if each.kind == "timing"]
+            timed = [trial for trial in record.trials if trial.kind == "timing"]
             teeth = growth.describe_sawtooth(map(growth.judge_host, timed))
             return "; ".join(filter(None, (teeth, describe_bound(record, name))))
         case metrics.HOST_PEAK:
             # It is of the trial's own process, without those that it started.
-            children = max((each.facts.child_processes or 0 for each in record.trials), default=0)
+            children = max((trial.facts.child_processes or 0 for trial in record.trials), default=0)
             many = "its child process" if children == 1 else f"its {children} child processes"
             apart = f", without the memory of {many}" if children else ""
             return f"above the trial's start{apart}"

@@ -59,7 +59,7 @@ def summarize_sweep(
 
     def order(record: Record) -> list[float]:
         values = (record.metrics.get(name) for name in HEADLINES)
-        is_apart = not any(record is each for each in front)
+        is_apart = not any(record is other for other in front)
         return [is_apart, *(math.inf if value is None else value for value in values)]
 
     best = sorted(rows, key=order)
@@ -76,7 +76,7 @@ def summarize_sweep(
     lines.append(f"{count} in {format_duration(seconds)}{apart if launcher else ''}")
     if objective:
         lines.append(_describe_front(objective, front, every))
-    lines += [each.sentence for each in unreadable]
+    lines += [problem.sentence for problem in unreadable]
     folder = shorten(result.folder)
     lines.append(f"  table    {folder}/{table.CSV_FILE}, {table.PARQUET_FILE}")
     if report:
@@ -126,7 +126,7 @@ def _list_cells(
         return selection.list_words(record).get(name) or swept.get(name) or ""
 
     def read_names(record: Record) -> list[str]:
-        mark = ["*" * any(record is each for each in front)] if objective else []
+        mark = ["*" * any(record is other for other in front)] if objective else []
         return [*mark, *(read_field(record, name) for name in fields)]
 
     def read_figure(record: Record, name: str) -> str:
