@@ -30,8 +30,6 @@ def prepare(setup: TrialSetup) -> PreparedTrial:
 
     def observe() -> None:
         execution.observe()
-        if not children:
-            meter.free_garbage_of_before()
         sizes = list(map(read_anonymous, process_tree.list_descendants(os.getpid())))
         children.append(ChildProcesses(len(sizes), sum(sizes)))
 

@@ -3,7 +3,6 @@ nothing else."""
 
 from __future__ import annotations
 
-import gc
 import math
 from array import array
 from collections.abc import Callable
@@ -57,11 +56,6 @@ class LeastSeries:
         return [float(each) for each in self._kept[: self._count // self.stride]]
 
 
-def _count_full_collections() -> int:
-    """Return how often the collector has looked through all objects."""
-    return int(gc.get_stats()[-1]["collections"])
-
-
 class TimingMeter:
     """Seconds and host bytes of every phase and step, relative to the trial's start."""
 
@@ -96,9 +90,6 @@ class TimingMeter:
         self._most_resident: float | None = None
         """What steps that nobody asked for may reach; None before the first of them."""
         self._steps = self._reached = self._before_collection = 0
-        self._freed_early = 0
-        """Bytes of garbage that count as if they were still there."""
-        self._full_collections = 0
         self._started = self._first_step = self._whole_seconds = 0.0
         self._baseline = 0
         sawtooth = [1e6 * (step % 60) for step in range(_MOST_READINGS)]
@@ -124,20 +115,6 @@ class TimingMeter:
             host_stride=self._resident.stride,
         )
 
-    def free_garbage_of_before(self) -> None:
-        """Have Python's collector free what the first call and the warm-up have left: no later step
-        made it. It counts as if it were still there, as it is in a program that runs alone."""
-        self.pause()
-        baseline = self._baseline
-        self._lower()
-        level = self.host.anonymous() - self._baseline
-        collector.collect()
-        self._lower()
-        self._freed_early = level - self.host.anonymous() + self._baseline
-        self._baseline -= self._freed_early
-        self._reached += self._baseline - baseline
-        self._full_collections = _count_full_collections()
-
     def needs_more(self, steps: int, seconds: float) -> bool:
         """Return True if one more step after so many, which nobody has asked for, would help to
         tell growth from none. What such steps take is part of no figure but growth."""
@@ -157,7 +134,6 @@ class TimingMeter:
         if phase is Phase.COLLECTION:
             if self._steps and self._most_resident is None:
                 self._close(Phase.STEPS, sum(self.seconds))
-            self._baseline += self._freed_early
             collector.empty_free_lists()
             self._lower()
             self._before_collection = self.host.anonymous()
@@ -236,10 +212,7 @@ class TimingMeter:
 
     def _close(self, phase: Phase, seconds: float) -> None:
         resident = self.host.read()
-        # A program that runs alone has no garbage of before, either, once all was collected.
-        is_free = phase is Phase.STEPS and _count_full_collections() > self._full_collections
-        absent = self._freed_early if is_free else 0
-        peak = max(self._reached, self.host.peak(resident) - absent)
+        peak = max(self._reached, self.host.peak(resident))
         self._reached = 0
         if seconds <= 0:
             metrics = ("step_seconds", "examples_per_second")
@@ -251,6 +224,6 @@ class TimingMeter:
         is_known = seconds > 0 and before.seconds is not None
         self.phases[phase] = PhaseFigures(
             seconds=seconds + (before.seconds or 0.0) if is_known else None,
-            host_bytes=resident.anonymous - absent - self._baseline,
+            host_bytes=resident.anonymous - self._baseline,
             host_peak_bytes=None if self.host.problem else above,
         )
