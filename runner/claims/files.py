@@ -128,7 +128,7 @@ def _parse_expectation(content: Any, where: str) -> Expectation:
             f"One of these must be its first key. {suggest(wrong, known)}",
         )
     kind = known[named[0]]
-    defaults = {known.name: known.default for known in fields(kind) if known.default is not MISSING}
+    defaults = {field.name: field.default for field in fields(kind) if field.default is not MISSING}
     return build_checked(kind, {**defaults, **values}, where)
 
 

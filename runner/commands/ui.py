@@ -215,8 +215,8 @@ def _listen(host: str, port: str) -> tuple[socket.socket, bool]:
             f"--port {port[:100]}: is not a port.", f"Say a whole number, {LARGEST_PORT} at most."
         )
     try:
-        addresses = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
-        family, _, _, _, address = addresses[0]
+        entries = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        family, _, _, _, address = entries[0]
         listening = socket.create_server(address[:2], family=family)
     except (OSError, OverflowError, UnicodeError, ValueError) as error:
         raise BadInput(
@@ -224,4 +224,4 @@ def _listen(host: str, port: str) -> tuple[socket.socket, bool]:
             "Say another --port, or end what uses it; --host is a name or an address of this "
             "machine.",
         ) from error
-    return listening, all(ipaddress.ip_address(address[4][0]).is_loopback for address in addresses)
+    return listening, all(ipaddress.ip_address(entry[4][0]).is_loopback for entry in entries)

@@ -142,7 +142,7 @@ def write_decision(limits: Sequence[Limit]) -> str | None:
     noun = "batch" if most.vary == "batch_size" else most.vary.rpartition(".")[2]
     if largest == smallest:
         seconds = {limit.strategy.name: limit.metrics.get(STEP_SECONDS) for limit in limits}
-        timed = [(speed, name) for name, speed in seconds.items() if speed]
+        timed = [(of_step, name) for name, of_step in seconds.items() if of_step]
         fastest = f"; {min(timed)[1]} is the fastest there" if len(timed) > 1 else ""
         return f"all of them fit the same {noun}, {largest:,}{fastest}"
     than = f" of {_name_difference(least, most)}" if len(limits) > 2 else ""

@@ -177,8 +177,8 @@ def compare(
     if second is not None or by is not None:
         return Compared(selected.pairs, result, over_budget=over, sentence=conclude(result))
     grid = selection.CellGrid(ours)
-    largest = tuple(effects.find_effects(grid, metrics))
-    return Compared(selected.pairs, result, largest, over, " ".join(list_sentences(grid, largest)))
+    shown = tuple(effects.find_effects(grid, metrics))
+    return Compared(selected.pairs, result, shown, over, " ".join(list_sentences(grid, shown)))
 
 
 def _read_records(source: Measurement | str | os.PathLike[str]) -> list[Record]:

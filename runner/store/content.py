@@ -237,8 +237,8 @@ def list_figures(record: Record) -> Iterator[MetricPoint]:
 def _list_series(record: Record) -> Iterator[MetricPoint]:
     """Yield each series of the first trial that has it, thinned out where it is long."""
     for read, name, scale in _SERIES:
-        trials = ((trial.steps, read(trial.steps)) for trial in record.trials)
-        steps, series = next((trial for trial in trials if trial[1]), (None, ()))
+        known = ((trial.steps, read(trial.steps)) for trial in record.trials)
+        steps, series = next((pair for pair in known if pair[1]), (None, ()))
         stride = steps.get_stride(series) if steps else 1
         last, count = len(series) - 1, min(len(series), SERIES_POINTS)
         for place in (round(i * last / max(1, count - 1)) for i in range(count)):

@@ -93,7 +93,7 @@ def choose_device(device: Device, *, exact: bool) -> ChosenDevice:
     if device.inter_op_threads is not None:
         tf.config.threading.set_inter_op_parallelism_threads(device.inter_op_threads)
     cards = tf.config.list_physical_devices("GPU")
-    names = (device.name for device in tf.config.list_physical_devices())
+    names = (physical.name for physical in tf.config.list_physical_devices())
     seen = tuple(name.removeprefix("/physical_device:") for name in names)
     facts = TrialFacts(devices=seen)
     if exact:

@@ -166,7 +166,7 @@ class Forecast:
 
     def estimate_trials(self, trials: Mapping[str, float]) -> float:
         """Return what so many more trials would take, by kind, of runs that are not known yet."""
-        return sum(sum(self._estimate_blindly(*trial)) / 2 for trial in trials.items())
+        return sum(sum(self._estimate_blindly(kind, count)) / 2 for kind, count in trials.items())
 
     def _estimate(self, kind: str, count: float, like_memory: float) -> tuple[float, float]:
         """Return what trials would take whose runs' memory trials would take `like_memory`."""
